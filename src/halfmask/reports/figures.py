@@ -1,0 +1,157 @@
+"""One function for each kind of record: the record in, a figure out. Nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from halfmask.errors import UsageError
+from halfmask.records import Record
+from halfmask.reports.style import COLOURS, MARKERS, check_path, new_figure, save, series
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw(record: Record, path: Path) -> None:
+    """Draw a record to a file, in the form its name asks for."""
+    if record.name not in FIGURES:
+        raise UsageError("this record has no figure", got=record.name, fix=f"one of {', '.join(FIGURES)} has")
+    check_path(path)
+    save(FIGURES[record.name](record), path)
+
+
+def signal_figure(record: Record) -> Figure:
+    """P_S of a point against the ratio, and every law at its mean."""
+    figure, (axes,) = new_figure()
+    for i, (k, curve) in enumerate(record.extra["curves"].items()):
+        axes.plot(record.extra["ratio"], curve, label=f"point law, k = {k}", **series(i))
+    for i, row in enumerate(record.rows):
+        axes.plot(
+            row["mean ratio"],
+            row["P_S"],
+            MARKERS[i % len(MARKERS)],
+            color=COLOURS[0],
+            markerfacecolor="white",
+        )
+        axes.annotate(
+            f"{row['law']}, k = {row['k']}",
+            (row["mean ratio"], row["P_S"]),
+            xytext=(6, 4),
+            textcoords="offset points",
+            fontsize=8,
+        )
+    axes.axhline(1 / 2.718281828459045, color="#888888", linewidth=0.8)
+    axes.annotate("1/e", (1.0, 0.368), ha="right", va="bottom", fontsize=8, color="#555555")
+    axes.set(title="How often is a mask signal?", xlabel="mask ratio t (laws at their mean)", ylabel="$P_S$")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def optimum_figure(record: Record) -> Figure:
+    """The two scores against the upper end of U[t0, t1]."""
+    figure, panels = new_figure(2)
+    titles = {"signal": "Which t₁ shows most signal?", "samples": "Which t₁ needs fewest samples?"}
+    for axes, goal in zip(panels, ("signal", "samples"), strict=True):
+        axes.plot(record.extra["t1"], record.extra[goal], **series(0))
+        best = record.extra[f"best {goal}"]
+        axes.axvline(best, **series(1))
+        axes.annotate(f"{best:.4f}", (best, 0), xytext=(4, 4), textcoords="offset points", fontsize=8)
+        axes.set(title=titles[goal], xlabel=f"t₁ of U[{record.settings['t0']:g}, t₁]", ylim=(0, None))
+    panels[0].set_ylabel("$P_S$")
+    panels[1].set_ylabel(r"$E[t]\,E[(1-t)^k]^2$")
+    return figure
+
+
+def identify_figure(record: Record) -> Figure:
+    """Success of the procedure against N, beside the bounds."""
+    figure, (axes,) = new_figure()
+    bounds = []
+    for i, law in enumerate(dict.fromkeys(row["law"] for row in record.rows)):
+        rows = [row for row in record.rows if row["law"] == law]
+        sizes = [row["N"] for row in rows]
+        axes.plot(sizes, [row["success"] for row in rows], marker=MARKERS[i], label=law, **series(i))
+        axes.fill_between(
+            sizes,
+            [row["low"] for row in rows],
+            [row["high"] for row in rows],
+            color=COLOURS[i],
+            alpha=0.15,
+            lw=0,
+        )
+        bounds.append((record.extra["bounds"][law], i))
+    for bound, i in bounds:
+        if bound is not None:
+            axes.axvline(bound, lw=1.0, color=series(i)["color"], linestyle=series(i)["linestyle"])
+    axes.set_xscale("log")
+    axes.set(
+        title="How many samples identify the secret set? (vertical: the bound)",
+        xlabel="N, samples",
+        ylabel="share of data sets identified",
+        ylim=(-0.03, 1.03),
+    )
+    axes.legend(title="law", fontsize=8)
+    return figure
+
+
+def loss_figure(record: Record) -> Figure:
+    """How the theorem's gap falls with the number of samples."""
+    figure, (axes,) = new_figure()
+    sizes = [row["N"] for row in record.rows]
+    axes.loglog(sizes, [row["gap spread"] for row in record.rows], marker="o", label="measured", **series(0))
+    axes.loglog(
+        sizes,
+        [record.rows[0]["gap spread"] * (sizes[0] / size) ** 0.5 for size in sizes],
+        label="falling as 1/√N",
+        **series(1),
+    )
+    axes.set(
+        title="Training loss minus effective loss: constant only in expectation",
+        xlabel="N, samples",
+        ylabel="spread over parameters",
+    )
+    axes.legend(fontsize=8)
+    return figure
+
+
+def energy_figure(record: Record) -> Figure:
+    """Energy as a share of its ceiling, and the size of its gradient, against the width."""
+    figure, (left, right) = new_figure(2)
+    for i, masks in enumerate(dict.fromkeys(row["masks"] for row in record.rows)):
+        rows = [row for row in record.rows if row["masks"] == masks]
+        widths = [row["width"] for row in rows]
+        left.semilogx(widths, [row["E / const"] for row in rows], marker=MARKERS[i], label=masks, **series(i))
+        right.loglog(widths, [row["|grad E|"] for row in rows], marker=MARKERS[i], label=masks, **series(i))
+    left.set(title="Where does the energy saturate?", xlabel="width D", ylabel="E / its ceiling", ylim=(0, 1.05))
+    right.set(title="Where does the gradient vanish?", xlabel="width D", ylabel="|∇E|")
+    left.legend(title="masks", fontsize=8)
+    return figure
+
+
+def mixture_figure(record: Record) -> Figure:
+    """Signal(t) in its four forms, each scaled to its maximum, with t* and the window of the first."""
+    figure, (axes,) = new_figure()
+    for i, row in enumerate(record.rows):
+        axes.plot(record.extra["ratio"], record.extra["curves"][i], label=row["form"], **series(i))
+        axes.plot([row["t*"]], [1.0], marker=MARKERS[i], color=COLOURS[i], markerfacecolor="white")
+    first = record.rows[0]
+    axes.axvspan(first["window from"], first["window to"], color="#000000", alpha=0.07, lw=0)
+    axes.set(
+        title=f"Which ratio shows most signal? t* = {first['t*']:.3f}",
+        xlabel="mask ratio t",
+        ylabel="Signal(t) / its maximum",
+        ylim=(0, 1.05),
+    )
+    axes.legend(fontsize=8)
+    return figure
+
+
+FIGURES: dict[str, Callable[[Record], Figure]] = {
+    "theory signal": signal_figure,
+    "theory optimum": optimum_figure,
+    "theory identify": identify_figure,
+    "theory loss": loss_figure,
+    "theory energy": energy_figure,
+    "theory mixture": mixture_figure,
+}

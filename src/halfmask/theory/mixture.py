@@ -1,0 +1,92 @@
+"""Signal(t) of a corpus seen as a mixture of n-gram dependencies (Appendix "Why Does the Optimum Fall Near t ≈ 0.5?").
+
+An n-gram of order i is a dependency with k = i - 1 inputs, so hiding each token with probability t shows its signal
+with probability proportional to t (1-t)^(i-1). Weighting the orders by what the corpus holds of them,
+
+    Signal(t) ∝ Σ_i w_i t (1-t)^(i-1)
+
+and its maximum t* is the predicted mask ratio. Two choices that the paper names or implies are arguments here:
+`power=2` for a signal quadratic in P_S (Theorem "Energy Landscape"), `factor=True` for the (k+1) = i of P_S itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from halfmask.errors import UsageError
+from halfmask.laws import FloatArray
+
+Weights = Mapping[int, float]  # order i of an n-gram → its weight
+
+
+def signal_curve(t: ArrayLike, weights: Weights, *, power: int = 1, factor: bool = False) -> FloatArray:
+    """Signal(t) = Σ w_i (c_i t (1-t)^(i-1))^power, with c_i = i where `factor`, else 1."""
+    check_weights(weights)
+    t = np.asarray(t, dtype=np.float64)
+    total = np.zeros_like(t)
+    for order, weight in weights.items():
+        term = t * (1 - t) ** (order - 1) * (order if factor else 1)
+        total += weight * term**power
+    return total
+
+
+def optimal_ratio(weights: Weights, *, power: int = 1, factor: bool = False) -> float:
+    """t* = argmax Signal(t). A mixture of far-apart orders may have two humps: the grid finds the higher one."""
+    check_weights(weights)
+    top_order = max(weights)
+    # The highest order peaks at 1/i: a grid that resolves it, then a bounded search within one cell.
+    grid = np.linspace(0, 1, max(2001, 50 * top_order))
+    best = int(np.argmax(signal_curve(grid, weights, power=power, factor=factor)))
+    lo, hi = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
+    return peak(lambda t: float(signal_curve(t, weights, power=power, factor=factor)), float(lo), float(hi))
+
+
+def signal_window(
+    weights: Weights, *, share: float = 0.95, power: int = 1, factor: bool = False
+) -> tuple[float, float]:
+    """The interval around t* in which Signal(t) stays at or above `share` of its maximum."""
+    if not 0 < share < 1:
+        raise UsageError("the share of the maximum must lie in (0, 1)", got=share, fix="give for example 0.95")
+    best = optimal_ratio(weights, power=power, factor=factor)
+    floor = share * float(signal_curve(best, weights, power=power, factor=factor))
+
+    def above(t: float) -> float:
+        return float(signal_curve(t, weights, power=power, factor=factor)) - floor
+
+    return _crossing(above, best, 0.0), _crossing(above, best, 1.0)
+
+
+def check_weights(weights: Weights) -> None:
+    """Orders are whole numbers from 1; weights are finite, non-negative and not all zero."""
+    orders_fine = bool(weights) and all(order == int(order) and order >= 1 for order in weights)
+    if not orders_fine or not all(0 <= w < math.inf for w in weights.values()) or sum(weights.values()) <= 0:
+        raise UsageError(
+            "order weights must be non-negative, finite and not all zero, for orders from 1",
+            got=", ".join(f"{order}:{weight:g}" for order, weight in weights.items()) or "none",
+            fix="give for example 2:0.74,3:0.21,4:0.05",
+        )
+
+
+def peak(f: Callable[[float], float], lo: float, hi: float) -> float:
+    """Where a function with one hump on [lo, hi] is highest, to about 1e-8: a maximum is flat."""
+    from scipy.optimize import minimize_scalar
+
+    found = minimize_scalar(lambda t: -f(t), bounds=(lo, hi), method="bounded", options={"xatol": 1e-12})
+    return float(found.x)
+
+
+def _crossing(above: Callable[[float], float], inside: float, end: float) -> float:
+    """Where a function that is positive at `inside` first turns negative on the way to `end`, else `end`."""
+    from scipy.optimize import brentq
+
+    steps = np.linspace(inside, end, 513)
+    values = np.array([above(float(t)) for t in steps])
+    below = np.flatnonzero(values < 0)
+    if below.size == 0:
+        return end
+    first = int(below[0])
+    return float(brentq(above, steps[first - 1], steps[first], xtol=1e-13))

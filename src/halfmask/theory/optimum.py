@@ -1,0 +1,149 @@
+"""The best law of the ratio, under the paper's two goals, for one dependency or a mixture of orders.
+
+    signal    maximise P_S (Corollary "Signal-Optimal Masking Rate"): the point 1/(k+1), or the best of a family
+    samples   minimise the lower bound on N (Corollary "Sample Complexity-Optimal Masking Rate"): maximise
+              J = E[t] · E[(1-t)^k]²
+
+For a mixture of orders both goals are averaged with the weights: Σ w_i P_S(k = i-1), and Σ w_i J(k = i-1). One
+dependency of k inputs is the mixture {k+1: 1}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from halfmask.errors import UsageError
+from halfmask.laws import Beta, FloatArray, MaskLaw, Point, Window
+from halfmask.theory.mixture import Weights, check_weights, optimal_ratio, peak
+from halfmask.theory.signal import check_k, signal_share, window_signal_share
+
+Goal = Literal["signal", "samples"]
+
+
+def one_dependency(k: int) -> dict[int, float]:
+    """The mixture that holds nothing but dependencies of k inputs."""
+    check_k(k)
+    return {k + 1: 1.0}
+
+
+def score(law: MaskLaw, weights: Weights, goal: Goal = "signal") -> float:
+    """What a law achieves: Σ w_i P_S for the signal, Σ w_i E[t] E[(1-t)^k]² for the samples."""
+    check_weights(weights)
+    if goal == "signal":
+        return sum(w * signal_share(law, order - 1) for order, w in weights.items())
+    return sum(w * law.moment(1) * law.moment(0, order - 1) ** 2 for order, w in weights.items())
+
+
+def signal_optimal(weights: Weights) -> Point:
+    """The point that maximises Σ w_i P_S; 1/(k+1) for one dependency."""
+    if len(weights) == 1:
+        check_weights(weights)
+        return Point(1 / next(iter(weights)))
+    return Point(optimal_ratio(weights, factor=True))
+
+
+def best_upper_end(t0: float, weights: Weights, goal: Goal = "signal") -> float:
+    """The t1 for which U[t0, t1] is best when t0 is given; t1 = t0 means that the point t0 is best."""
+    _check_ratio("t0", t0)
+    return _search(lambda t1: _window_scores(t0, t1, weights, goal), t0, 1.0)
+
+
+def best_window(width: float, weights: Weights, goal: Goal = "signal") -> Window:
+    """The best window of a given width."""
+    _check_ratio("the width of a window", width)
+    if width <= 0:
+        raise UsageError("the width of a window must be positive", got=width, fix="give for example 0.1")
+    t0 = _search(lambda lo: _window_scores(lo, np.minimum(lo + width, 1.0), weights, goal), 0.0, 1.0 - width)
+    return Window(t0, min(1.0, t0 + width))
+
+
+def sample_optimal(k: int) -> Window:
+    """The uniform law with the smallest bound on N.
+
+    k = 1: every window with mean 1/3 is optimal, so the widest, U[0, 2/3], is returned. k > 1: t0 = 0 and t1 = 1 - y
+    with (2k+1) y^(k+1) - (2k+2) y^k + 1 = 0, the root in (0, 1) that is not y = 1.
+    """
+    check_k(k)
+    if k == 0:
+        raise UsageError("the sample-optimal law needs k >= 1", got=k, fix="with k = 0 nothing depends on anything")
+    if k == 1:
+        return Window(0.0, 2 / 3)
+    from scipy.optimize import brentq
+
+    def polynomial(y: float) -> float:
+        return float((2 * k + 1) * y ** (k + 1) - (2 * k + 2) * y**k + 1)
+
+    # The polynomial is 1 at y = 0, falls to its least value at y = 2k/(2k+1), and rises to 0 at y = 1.
+    return Window(0.0, 1.0 - float(brentq(polynomial, 0.0, 2 * k / (2 * k + 1), xtol=1e-15)))
+
+
+def best_beta(weights: Weights, concentration: float, goal: Goal = "signal") -> Beta:
+    """The best Beta(a, b) with a + b = concentration.
+
+    Without that constraint the family has no best member: for the signal the Betas sharpen towards the point, and for
+    the samples they fall apart into "all or nothing" (see `docs/decisions/0002-bound-under-spread-laws.md`).
+    """
+    if not 0 < concentration < np.inf:
+        raise UsageError(
+            "the concentration a + b of a Beta law must be positive",
+            got=concentration,
+            fix="give for example 10",
+        )
+    check_weights(weights)
+
+    def scores(means: FloatArray) -> FloatArray:
+        return np.array([score(_beta(float(mean), concentration), weights, goal) for mean in means])
+
+    return _beta(_search(scores, 0.0, 1.0, num=401), concentration)
+
+
+def _beta(mean: float, concentration: float) -> Beta:
+    mean = min(max(mean, 1e-9), 1 - 1e-9)
+    return Beta(mean * concentration, (1 - mean) * concentration)
+
+
+def _window_scores(t0: ArrayLike, t1: ArrayLike, weights: Weights, goal: Goal) -> FloatArray:
+    """The score of many windows at once, in closed form."""
+    check_weights(weights)
+    t0, t1 = np.asarray(t0, dtype=np.float64), np.asarray(t1, dtype=np.float64)
+    total = np.zeros(np.broadcast_shapes(t0.shape, t1.shape))
+    for order, weight in weights.items():
+        if goal == "signal":
+            total += weight * window_signal_share(t0, t1, order - 1)
+        else:
+            total += weight * (t0 + t1) / 2 * _window_visible(t0, t1, order - 1) ** 2
+    return total
+
+
+def _window_visible(t0: FloatArray, t1: FloatArray, k: int) -> FloatArray:
+    """E[(1-t)^k] of U[t0, t1]: the mean of x^i y^(k-i) over i, with x = 1-t0 and y = 1-t1."""
+    x, y = 1 - t0, 1 - t1
+    return np.asarray(sum(x**i * y ** (k - i) for i in range(k + 1)) / (k + 1), dtype=np.float64)
+
+
+def _search(scores: Callable[[FloatArray], FloatArray], lo: float, hi: float, num: int = 2001) -> float:
+    """The maximum over [lo, hi]: a grid for the right hump, then a bounded search within its cell."""
+    if hi <= lo:
+        return lo
+    grid = np.linspace(lo, hi, num)
+    best = int(np.argmax(scores(grid)))
+    if best in (0, num - 1) and _is_end_best(scores, grid, best):
+        return float(grid[best])
+    left, right = float(grid[max(0, best - 1)]), float(grid[min(num - 1, best + 1)])
+    return peak(lambda t: float(scores(np.array([t]))[0]), left, right)
+
+
+def _is_end_best(scores: Callable[[FloatArray], FloatArray], grid: FloatArray, best: int) -> bool:
+    """Whether the end of the interval beats the points just inside it."""
+    inside = grid[1] if best == 0 else grid[-2]
+    near = grid[best] + (inside - grid[best]) * np.array([0.0, 1e-3, 1e-2, 1e-1])
+    return int(np.argmax(scores(near))) == 0
+
+
+def _check_ratio(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise UsageError(f"{name} must lie in [0, 1]", got=value, fix="give a ratio such as 0.2")

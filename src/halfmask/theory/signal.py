@@ -1,0 +1,129 @@
+"""Signal and noise: what a mask leaves identifiable, and how often a law of the ratio makes it so.
+
+A mask is *signal* when it hides exactly one position of the extended secret set S' (Definition "Signal and Noise
+Regimes"): the hidden bit is the product of the visible ones. With two or more hidden the bit is under-determined, with
+none the mask is non-informative; both are noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from halfmask.errors import UsageError
+from halfmask.laws import FloatArray, MaskLaw
+
+SIGNAL_LIMIT = (
+    1 / math.e
+)  # P_S at the best point as k → ∞ (Appendix, proof of Corollary "Signal-Optimal Masking Rate")
+
+
+class Regime(IntEnum):
+    NON_INFORMATIVE = 0  # no secret position hidden
+    SIGNAL = 1  # exactly one: identifiable
+    UNDER_DETERMINED = 2  # two or more
+
+
+def classify(hidden: ArrayLike, secret: ArrayLike) -> NDArray[np.int8]:
+    """The regime of every mask in a batch.
+
+    `hidden` is boolean, any shape ending in n'; `secret` holds the positions of S', the parity bit's among them.
+    """
+    hidden_BT = np.asarray(hidden, dtype=bool)
+    positions = np.unique(np.asarray(secret, dtype=np.int64))
+    if positions.size == 0 or positions[0] < 0 or positions[-1] >= hidden_BT.shape[-1]:
+        raise UsageError(
+            f"secret positions must be one or more of 0 … {hidden_BT.shape[-1] - 1}",
+            got=positions.tolist(),
+            fix="count positions from 0, the parity bit last",
+        )
+    num_hidden = hidden_BT[..., positions].sum(axis=-1)
+    return np.asarray(np.minimum(num_hidden, Regime.UNDER_DETERMINED), dtype=np.int8)
+
+
+@dataclass(frozen=True)
+class RegimeShares:
+    """How often a law visits each regime."""
+
+    signal: float  # P_S
+    under_determined: float
+    non_informative: float
+
+    @property
+    def noise(self) -> float:  # P_N = 1 - P_S
+        return self.under_determined + self.non_informative
+
+
+def signal_share(law: MaskLaw, k: int) -> float:
+    """P_S = (k+1) E[t (1-t)^k] (Theorem "Effective Loss Decomposition")."""
+    check_k(k)
+    return min(1.0, (k + 1) * law.moment(1, k))
+
+
+def noise_share(law: MaskLaw, k: int) -> float:
+    """P_N = 1 - P_S."""
+    return 1.0 - signal_share(law, k)
+
+
+def regime_shares(law: MaskLaw, k: int) -> RegimeShares:
+    """The shares of all three regimes: P(none of the k+1 hidden) = E[(1-t)^(k+1)], P_S, and the rest."""
+    signal, none = signal_share(law, k), law.moment(0, k + 1)
+    return RegimeShares(signal, max(0.0, 1.0 - signal - none), none)
+
+
+def window_signal_share(t0: ArrayLike, t1: ArrayLike, k: ArrayLike) -> FloatArray:
+    """P_S of U[t0, t1] for arrays of windows and of k, in closed form; t0 = t1 is the point.
+
+    With x = 1 - t0 and y = 1 - t1, E[(1-t)^m] = (x^(m+1) - y^(m+1)) / ((m+1)(x-y)), and the quotient is the
+    polynomial h_m = Σ x^i y^(m-i), which has no cancellation however narrow the window. P_S follows from
+    E[t(1-t)^k] = E[(1-t)^k] - E[(1-t)^(k+1)].
+    """
+    t0, t1 = np.asarray(t0, dtype=np.float64), np.asarray(t1, dtype=np.float64)
+    k = np.asarray(k, dtype=np.int64)
+    if not np.all((t0 >= 0) & (t0 <= t1) & (t1 <= 1)):
+        raise UsageError(
+            "windows must satisfy 0 <= t0 <= t1 <= 1", got=_first_bad(t0, t1), fix="swap or clip the ends"
+        )
+    for each in np.unique(k):
+        check_k(int(each))
+    x, y, k = np.broadcast_arrays(1 - t0, 1 - t1, k)
+    share = np.empty(x.shape)
+    for each in np.unique(k):  # one polynomial for each k, whole arrays of windows
+        mine = k == each
+        lower, upper = _complete_polynomials(x[mine], y[mine], int(each))
+        share[mine] = (each + 1) * (lower / (each + 1) - upper / (each + 2))
+    return np.clip(share, 0.0, 1.0)
+
+
+def _complete_polynomials(x: FloatArray, y: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """h_k and h_(k+1), where h_m = Σ_{i=0..m} x^i y^(m-i): h_m = x h_(m-1) + y^m."""
+    h, power = np.ones_like(x), np.ones_like(y)
+    for _ in range(k):
+        power = power * y
+        h = x * h + power
+    return h, x * h + power * y
+
+
+def _first_bad(t0: FloatArray, t1: FloatArray) -> str:
+    lo, hi = np.broadcast_arrays(t0, t1)
+    bad = np.flatnonzero(~((lo >= 0) & (lo <= hi) & (hi <= 1)))[0]
+    return f"{lo.flat[bad]:g}-{hi.flat[bad]:g}"
+
+
+def check_k(k: int) -> None:
+    if k < 0:
+        raise UsageError("k, the number of secret input bits, must be 0 or more", got=k, fix="give for example --k 6")
+
+
+def check_parity(n: int, k: int) -> None:
+    """An (n, k) task needs k of n input bits to be secret, and at least one that is not: 1 <= k < n."""
+    if not 1 <= k < n:
+        raise UsageError(
+            "an (n, k)-parity needs 1 <= k < n",
+            got=f"n = {n}, k = {k}",
+            fix="give for example --n 20 --k 6",
+        )
