@@ -35,6 +35,21 @@ class Record:
     def to_json(self) -> str:
         return json.dumps(plain(asdict(self)), indent=2, ensure_ascii=False)
 
+    @classmethod
+    def load(cls, path: Path) -> Record:
+        """Read a record that `--json` printed."""
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**fields)
+        except OSError as error:
+            raise DataError(f"{path} could not be read", got=error.strerror or error, fix="check the path") from error
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{path} must hold one record as JSON",
+                got=str(error).partition("\n")[0],
+                fix="write it with --json, as in: halfmask theory signal --json > signal.json",
+            ) from error
+
 
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: arrays become lists, laws their text, and numbers that are not finite null."""

@@ -18,6 +18,7 @@ from halfmask.errors import HalfmaskError, UsageError, nearest
 VERBS = {
     "theory": ("halfmask.cli.theory", "signal, optimal laws, identifiability, energy, n-gram mixtures"),
     "parity": ("halfmask.cli.parity", "the (n, k)-parity task: what a mask leaves identifiable"),
+    "figure": ("halfmask.cli.figure", "draw a saved record again"),
     "demo": ("halfmask.cli.demo", "the main job end to end, into a folder of results"),
     "completion": ("halfmask.cli.completion", "print the shell completion script"),
 }
@@ -58,8 +59,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does: not an error. Keep Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        if debug:
+            raise
+        _drop_output()  # what is still buffered cannot be written either
+        print(
+            f"halfmask: the system refused a file operation, got {error}: free space or check the path",
+            file=sys.stderr,
+        )
+        return 2
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def entry() -> None:

@@ -11,7 +11,7 @@ from halfmask.cli.output import add_output, console
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from halfmask.reports.parity import Picture
+    from halfmask.theory.illustration import Picture
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(arguments: argparse.Namespace) -> None:
-    from halfmask.reports.parity import illustrate
+    from halfmask.theory.illustration import illustrate
 
     picture = illustrate(arguments.n, arguments.k, arguments.seed)
     if arguments.json:

@@ -37,10 +37,10 @@ def configure_signal(parser: argparse.ArgumentParser) -> None:
 
 
 def run_signal(arguments: argparse.Namespace) -> None:
-    from halfmask.reports import theory as records
+    from halfmask.theory import tables
 
     check_plot(arguments)
-    show(records.signal(arguments.mask, arguments.k), arguments)
+    show(tables.signal(arguments.mask, arguments.k), arguments)
 
 
 def configure_optimum(parser: argparse.ArgumentParser) -> None:
@@ -54,12 +54,12 @@ def configure_optimum(parser: argparse.ArgumentParser) -> None:
 
 
 def run_optimum(arguments: argparse.Namespace) -> None:
-    from halfmask.reports import theory as records
+    from halfmask.theory import tables
 
     check_plot(arguments)
     weights = parse_weights(arguments.weights) if arguments.weights else None
     k = None if weights else 6 if arguments.k is None else arguments.k
-    record = records.optimum(k, weights, arguments.t0, arguments.width, arguments.concentration)
+    record = tables.optimum(k, weights, arguments.t0, arguments.width, arguments.concentration)
     show(record, arguments)
 
 
@@ -84,11 +84,11 @@ def configure_identify(parser: argparse.ArgumentParser) -> None:
 
 
 def run_identify(arguments: argparse.Namespace) -> None:
-    from halfmask.reports import theory as records
+    from halfmask.theory import tables
 
     check_plot(arguments)
     with progress_bar(arguments, "simulating") as advance:
-        record = records.identify(
+        record = tables.identify(
             arguments.n,
             arguments.k,
             arguments.mask,
@@ -119,11 +119,11 @@ def configure_loss(parser: argparse.ArgumentParser) -> None:
 
 
 def run_loss(arguments: argparse.Namespace) -> None:
-    from halfmask.reports import theory as records
+    from halfmask.theory import tables
 
     check_plot(arguments)
     with progress_bar(arguments, "enumerating") as advance:
-        record = records.loss(
+        record = tables.loss(
             arguments.n,
             arguments.k,
             one_law(arguments),
@@ -139,20 +139,22 @@ def configure_energy(parser: argparse.ArgumentParser) -> None:
     add_task(parser, 4, 2)
     add_law(parser, ["0-0.5"])
     parser.add_argument("--width", type=int, nargs="+", default=[16, 32, 64, 128, 256, 512], help="widths D")
+    parser.add_argument("--draws", type=int, default=4, help="random W of each width")
     parser.add_argument("--seed", type=int, default=0, help="of W")
     add_output(parser)
 
 
 def run_energy(arguments: argparse.Namespace) -> None:
-    from halfmask.reports import theory as records
+    from halfmask.theory import tables
 
     check_plot(arguments)
     with progress_bar(arguments, "enumerating") as advance:
-        record = records.energy(
+        record = tables.energy(
             arguments.n,
             arguments.k,
             one_law(arguments),
             arguments.width,
+            draws=arguments.draws,
             seed=arguments.seed,
             progress=advance,
         )
@@ -166,10 +168,10 @@ def configure_mixture(parser: argparse.ArgumentParser) -> None:
 
 
 def run_mixture(arguments: argparse.Namespace) -> None:
-    from halfmask.reports import theory as records
+    from halfmask.theory import tables
 
     check_plot(arguments)
-    show(records.mixture(parse_weights(arguments.weights), arguments.share), arguments)
+    show(tables.mixture(parse_weights(arguments.weights), arguments.share), arguments)
 
 
 def parse_weights(text: str) -> Weights:

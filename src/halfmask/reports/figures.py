@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from halfmask.errors import UsageError
 from halfmask.records import Record
-from halfmask.reports.style import COLOURS, MARKERS, check_path, new_figure, save, series
+from halfmask.reports.style import COLOURS, HATCHES, MARKERS, check_path, log_ticks, new_figure, save, series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,30 +23,29 @@ def draw(record: Record, path: Path) -> None:
 
 
 def signal_figure(record: Record) -> Figure:
-    """P_S of a point against the ratio, and every law at its mean."""
-    figure, (axes,) = new_figure()
+    """P_S of a point against the ratio, and the shares of the three regimes under every law."""
+    figure, (curves, bars) = new_figure(2)
     for i, (k, curve) in enumerate(record.extra["curves"].items()):
-        axes.plot(record.extra["ratio"], curve, label=f"point law, k = {k}", **series(i))
-    for i, row in enumerate(record.rows):
-        axes.plot(
-            row["mean ratio"],
-            row["P_S"],
-            MARKERS[i % len(MARKERS)],
-            color=COLOURS[0],
-            markerfacecolor="white",
-        )
-        axes.annotate(
-            f"{row['law']}, k = {row['k']}",
-            (row["mean ratio"], row["P_S"]),
-            xytext=(6, 4),
-            textcoords="offset points",
-            fontsize=8,
-        )
-    axes.axhline(1 / 2.718281828459045, color="#888888", linewidth=0.8)
-    axes.annotate("1/e", (1.0, 0.368), ha="right", va="bottom", fontsize=8, color="#555555")
-    axes.set(title="How often is a mask signal?", xlabel="mask ratio t (laws at their mean)", ylabel="$P_S$")
-    axes.legend(fontsize=8)
+        curves.plot(record.extra["ratio"], curve, label=f"k = {k}", **series(i))
+    limit = record.extra["limit"]
+    curves.axhline(limit, color="#888888", linewidth=0.8)
+    curves.annotate("1/e", (1.0, limit), ha="right", va="bottom", fontsize=8, color="#555555")
+    curves.set(title="Which single ratio shows most signal?", xlabel="mask ratio t", ylabel="$P_S$", ylim=(0, None))
+    curves.legend(fontsize=8)
+
+    labels = [f"{row['law']}, k = {row['k']}" for row in record.rows]
+    left = [0.0] * len(labels)
+    for i, (regime, label) in enumerate(REGIMES.items()):
+        shares = [row[regime] for row in record.rows]
+        bars.barh(labels, shares, left=left, label=label, **HATCHES[i])
+        left = [start + share for start, share in zip(left, shares, strict=True)]
+    bars.invert_yaxis()
+    bars.set(title="How often is a mask signal?", xlabel="share of masks", xlim=(0, 1))
+    bars.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     return figure
+
+
+REGIMES = {"P_S": "signal", "under-determined": "under-determined", "non-informative": "non-informative"}
 
 
 def optimum_figure(record: Record) -> Figure:
@@ -67,23 +66,14 @@ def optimum_figure(record: Record) -> Figure:
 def identify_figure(record: Record) -> Figure:
     """Success of the procedure against N, beside the bounds."""
     figure, (axes,) = new_figure()
-    bounds = []
     for i, law in enumerate(dict.fromkeys(row["law"] for row in record.rows)):
         rows = [row for row in record.rows if row["law"] == law]
         sizes = [row["N"] for row in rows]
-        axes.plot(sizes, [row["success"] for row in rows], marker=MARKERS[i], label=law, **series(i))
-        axes.fill_between(
-            sizes,
-            [row["low"] for row in rows],
-            [row["high"] for row in rows],
-            color=COLOURS[i],
-            alpha=0.15,
-            lw=0,
-        )
-        bounds.append((record.extra["bounds"][law], i))
-    for bound, i in bounds:
-        if bound is not None:
-            axes.axvline(bound, lw=1.0, color=series(i)["color"], linestyle=series(i)["linestyle"])
+        axes.plot(sizes, [row["success"] for row in rows], marker=MARKERS[i % len(MARKERS)], label=law, **series(i))
+        low, high = [row["low"] for row in rows], [row["high"] for row in rows]
+        axes.fill_between(sizes, low, high, color=series(i)["color"], alpha=0.15, lw=0)
+        if record.extra["bounds"][law] is not None:
+            axes.axvline(record.extra["bounds"][law], lw=1.0, **series(i))
     axes.set_xscale("log")
     axes.set(
         title="How many samples identify the secret set? (vertical: the bound)",
@@ -100,17 +90,14 @@ def loss_figure(record: Record) -> Figure:
     figure, (axes,) = new_figure()
     sizes = [row["N"] for row in record.rows]
     axes.loglog(sizes, [row["gap spread"] for row in record.rows], marker="o", label="measured", **series(0))
-    axes.loglog(
-        sizes,
-        [record.rows[0]["gap spread"] * (sizes[0] / size) ** 0.5 for size in sizes],
-        label="falling as 1/√N",
-        **series(1),
-    )
+    falling = [record.rows[0]["gap spread"] * (sizes[0] / size) ** 0.5 for size in sizes]
+    axes.loglog(sizes, falling, label="falling as 1/√N", **series(1))
     axes.set(
         title="Training loss minus effective loss: constant only in expectation",
         xlabel="N, samples",
         ylabel="spread over parameters",
     )
+    log_ticks(axes.xaxis, sizes)
     axes.legend(fontsize=8)
     return figure
 
@@ -121,10 +108,12 @@ def energy_figure(record: Record) -> Figure:
     for i, masks in enumerate(dict.fromkeys(row["masks"] for row in record.rows)):
         rows = [row for row in record.rows if row["masks"] == masks]
         widths = [row["width"] for row in rows]
-        left.semilogx(widths, [row["E / const"] for row in rows], marker=MARKERS[i], label=masks, **series(i))
-        right.loglog(widths, [row["|grad E|"] for row in rows], marker=MARKERS[i], label=masks, **series(i))
+        left.semilogx(widths, [row["E / ceiling"] for row in rows], marker=MARKERS[i], label=masks, **series(i))
+        right.loglog(widths, [row["|∇E|"] for row in rows], marker=MARKERS[i], label=masks, **series(i))
     left.set(title="Where does the energy saturate?", xlabel="width D", ylabel="E / its ceiling", ylim=(0, 1.05))
     right.set(title="Where does the gradient vanish?", xlabel="width D", ylabel="|∇E|")
+    for axes in (left, right):
+        log_ticks(axes.xaxis, record.settings["widths"])
     left.legend(title="masks", fontsize=8)
     return figure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from halfmask.records import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -24,6 +26,11 @@ DASHES: tuple[Any, ...] = (
     (0, (3, 1)),
     (0, (8, 3)),
     (0, (2, 2)),
+)
+HATCHES: tuple[dict[str, Any], ...] = (  # areas: filled, and told apart without colour
+    {"color": "#0072B2"},
+    {"facecolor": "#ffffff", "edgecolor": "#777777", "hatch": "///"},
+    {"facecolor": "#dddddd", "edgecolor": "#777777"},
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -65,6 +72,12 @@ def new_figure(num_panels: int = 1) -> tuple[Figure, list[Axes]]:
         FigureCanvasAgg(figure)
         axes = [figure.add_subplot(1, num_panels, panel + 1) for panel in range(num_panels)]
     return figure, axes
+
+
+def log_ticks(axis: Axis, values: Sequence[float]) -> None:
+    """Label a logarithmic axis with the values that were measured, in plain numbers."""
+    axis.set_ticks(list(values), labels=[f"{value:g}" for value in values])
+    axis.set_ticks([], minor=True)
 
 
 def check_path(path: Path) -> None:

@@ -1,0 +1,19 @@
+"""What the tests share: the data folder, where there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def data_folder() -> Path:
+    """Real data sets: the folder that HALFMASK_DATA names, or `../shared/data` beside the project."""
+    folder = Path(os.environ.get("HALFMASK_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip("no real data here: set HALFMASK_DATA to a folder that holds wikitext-2/ and the others")
+    return folder
