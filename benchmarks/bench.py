@@ -1,7 +1,8 @@
 """What every benchmark shares: timing within one run, the table, `--json`, and `--check`.
 
-A benchmark file defines `measure(arguments) -> list[Result]` and ends with `main(measure, __doc__)`. Absolute times are
-noisy, so what counts is a ratio of two things measured in the same run. `--check` exits with 1 where one falls short.
+A benchmark file defines `measure(arguments) -> list[Result]` and ends with `main(measure, __doc__)`. Absolute times
+are noisy, so what counts is a ratio of two things measured in the same run. `--check` exits with 1 where one falls
+short.
 """
 
 from __future__ import annotations

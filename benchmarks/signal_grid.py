@@ -1,13 +1,13 @@
-"""P_S over a grid of 200 × 200 windows for ten values of k: whole arrays in closed form, against one window at a time."""
+"""P_S over 200 × 200 windows for ten values of k: whole arrays in closed form, against one window at a time."""
 
 from __future__ import annotations
 
 import argparse
 
 import numpy as np
-from bench import Result, best_time, main
 from scipy.integrate import quad
 
+from bench import Result, best_time, main
 from halfmask.theory.signal import window_signal_share
 
 KS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50)
@@ -49,7 +49,7 @@ def measure(arguments: argparse.Namespace) -> list[Result]:
             f"{ours_s * 1e3:.1f} ms",
             f"{loop_s:.0f} s (scaled up from {len(some)} windows)",
             loop_s / ours_s,
-                20.0,
+            20.0,
         ),
     ]
 

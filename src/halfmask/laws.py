@@ -22,8 +22,10 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,22 +66,12 @@ class MaskLaw(ABC):
         return self.support
 
     def moment(self, a: int, b: int = 0) -> float:
-        """E[t^a (1-t)^b]; by quadrature here, in closed form where a law has one."""
-        t, weight = self.nodes(_nodes_for_degree(a + b))
-        return float(np.sum(weight * t**a * (1 - t) ** b))
-
-    def nodes(self, per_piece: int = 64) -> tuple[FloatArray, FloatArray]:
-        """Ratios and weights with E[f(t)] = Σ weight · f(t): Gauss-Legendre between the breaks, and the atoms."""
-        x, w = _legendre(per_piece)
-        ts, weights = [], []
-        for lo, hi in zip(self.breaks[:-1], self.breaks[1:], strict=True):
-            t = lo + (hi - lo) * x
-            ts.append(t)
-            weights.append((hi - lo) * w * self.density(t))
-        for ratio, probability in self.atoms:
-            ts.append(np.array([ratio]))
-            weights.append(np.array([probability]))
-        return np.concatenate(ts), np.concatenate(weights)
+        """E[t^a (1-t)^b], by quadrature between the breaks; a law whose density is infinite somewhere brings its own."""
+        total = sum(probability * ratio**a * (1 - ratio) ** b for ratio, probability in self.atoms)
+        for lo, hi in pairwise(self.breaks):
+            t, weight = _quadrature(lo, hi, a, b)
+            total += (hi - lo) * float(np.sum(weight * self.density(t) * _power(t, a, b)))
+        return total
 
     @property
     def mean(self) -> float:
@@ -103,14 +95,18 @@ class Window(MaskLaw):
 
     def __post_init__(self) -> None:
         if not (0 <= self.lo < self.hi <= 1):
+            fix = "give two ratios such as 0.45-0.55"
+            if 0 <= self.hi < self.lo <= 1:
+                fix = "swap the two ends"
+            elif 0 <= self.lo == self.hi <= 1:
+                fix = f"write {_number(self.lo)} for the point"
             raise UsageError(
-                "a mask window must satisfy 0 <= lo < hi <= 1",
-                got=f"{self.lo:g}-{self.hi:g}",
-                fix="swap the two ends" if 0 <= self.hi < self.lo <= 1 else "give two ratios such as 0.45-0.55",
+                "a mask window must satisfy 0 <= lo < hi <= 1", got=f"{_number(self.lo)}-{_number(self.hi)}", fix=fix
             )
 
     def from_uniform(self, u: ArrayLike) -> FloatArray:
-        return self.lo + (self.hi - self.lo) * np.asarray(u, dtype=np.float64)
+        t = self.lo + (self.hi - self.lo) * np.asarray(u, dtype=np.float64)
+        return np.minimum(t, self.hi)  # rounding can reach beyond
 
     def density(self, t: ArrayLike) -> FloatArray:
         t = np.asarray(t, dtype=np.float64)
@@ -119,6 +115,14 @@ class Window(MaskLaw):
     @property
     def support(self) -> tuple[float, float]:
         return self.lo, self.hi
+
+    def moment(self, a: int, b: int = 0) -> float:
+        t, weight = _quadrature(self.lo, self.hi, a, b)
+        return float(np.sum(weight * _power(t, a, b)))
+
+    @property
+    def variance(self) -> float:
+        return (self.hi - self.lo) ** 2 / 12  # the difference of moments would cancel for a narrow window
 
     def __str__(self) -> str:
         return f"{_number(self.lo)}-{_number(self.hi)}"
@@ -132,7 +136,7 @@ class Point(MaskLaw):
 
     def __post_init__(self) -> None:
         if not (0 <= self.ratio <= 1):
-            raise UsageError("a mask ratio must lie in [0, 1]", got=f"{self.ratio:g}", fix="give a ratio such as 0.15")
+            raise UsageError("a mask ratio must lie in [0, 1]", got=str(self), fix="give a ratio such as 0.15")
 
     def from_uniform(self, u: ArrayLike) -> FloatArray:
         return np.full_like(np.asarray(u, dtype=np.float64), self.ratio)
@@ -166,7 +170,7 @@ class Beta(MaskLaw):
         if not (0 < self.a < math.inf and 0 < self.b < math.inf):
             raise UsageError(
                 "beta(a,b) needs a > 0 and b > 0",
-                got=f"beta({self.a:g},{self.b:g})",
+                got=str(self),
                 fix="give two positive numbers, such as beta(2,2)",
             )
 
@@ -186,8 +190,15 @@ class Beta(MaskLaw):
         return 0.0, 1.0
 
     def moment(self, a: int, b: int = 0) -> float:
-        # E[t^p (1-t)^q] = B(a+p, b+q) / B(a, b)
-        return float(np.exp(special.betaln(self.a + a, self.b + b) - special.betaln(self.a, self.b)))
+        # B(a+p, b+q) / B(a, b) as the product of (a+i)/(a+b+i) for i < p and (b+j)/(a+b+p+j) for j < q: the
+        # difference of two log-gammas would lose as many digits as they have before the point.
+        both = self.a + self.b
+        return math.exp(_log_rising(self.a, both, a) + _log_rising(self.b, both + a, b))
+
+    @property
+    def variance(self) -> float:
+        mean = self.a / (self.a + self.b)
+        return mean * (1 - mean) / (self.a + self.b + 1)
 
     def __str__(self) -> str:
         return f"beta({_number(self.a)},{_number(self.b)})"
@@ -201,11 +212,11 @@ class TruncatedNormal(MaskLaw):
     width: float
 
     def __post_init__(self) -> None:
-        if not (0 <= self.centre <= 1 and 1e-3 <= self.width < math.inf):
+        if not (0 <= self.centre <= 1 and 1e-3 <= self.width <= 100):
             raise UsageError(
-                "normal(centre,width) needs a centre in [0, 1] and a width of at least 0.001",
-                got=f"normal({self.centre:g},{self.width:g})",
-                fix="give for example normal(0.5,0.1)",
+                "normal(centre,width) needs a centre in [0, 1] and a width in [0.001, 100]",
+                got=str(self),
+                fix="write 0-1 for the uniform law" if self.width > 100 else "give for example normal(0.5,0.1)",
             )
 
     @cached_property
@@ -243,22 +254,26 @@ class TruncatedNormal(MaskLaw):
 
 @dataclass(frozen=True)
 class Mixture(MaskLaw):
-    """Laws drawn with given probabilities; the weights are normalised to one."""
+    """Laws drawn with given probabilities; the weights are normalised to one, and a mixture of mixtures is flat."""
 
     parts: tuple[tuple[float, MaskLaw], ...]
 
     def __post_init__(self) -> None:
         weights = [weight for weight, _ in self.parts]
-        if not weights or not all(0 <= w < math.inf for w in weights) or sum(weights) <= 0:
+        if not _can_be_shares(weights):
             raise UsageError(
-                "the weights of a mixture must be non-negative and not all zero",
+                "the weights of a mixture must be non-negative, finite and not all zero",
                 got=weights,
                 fix="write for example 0.5*0-1 + 0.5*0.45-0.55",
             )
         total = sum(weights)
-        if not math.isclose(total, 1.0, rel_tol=1e-12):  # weights that sum to one stay as they were written
-            parts = tuple((weight / total, law) for weight, law in self.parts)
-            object.__setattr__(self, "parts", parts)
+        if math.isclose(total, 1.0, rel_tol=1e-12):  # weights that sum to one stay as they were written
+            total = 1.0
+        flat: list[tuple[float, MaskLaw]] = []
+        for weight, law in self.parts:
+            inner = law.parts if isinstance(law, Mixture) else ((1.0, law),)
+            flat.extend((weight / total * share, part) for share, part in inner)
+        object.__setattr__(self, "parts", tuple(flat))
 
     def from_uniform(self, u: ArrayLike) -> FloatArray:
         # Not monotone, but measure-preserving: each part owns an interval of u as long as its weight.
@@ -292,6 +307,10 @@ class Mixture(MaskLaw):
     def moment(self, a: int, b: int = 0) -> float:
         return sum(weight * law.moment(a, b) for weight, law in self.parts)
 
+    @property
+    def variance(self) -> float:
+        return sum(weight * (law.variance + (law.mean - self.mean) ** 2) for weight, law in self.parts)
+
     def __str__(self) -> str:
         return " + ".join(f"{_number(weight)}*{law}" for weight, law in self.parts)
 
@@ -303,9 +322,9 @@ class Histogram(MaskLaw):
     heights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not self.heights or not all(0 <= h < math.inf for h in self.heights) or sum(self.heights) <= 0:
+        if not _can_be_shares(self.heights):
             raise UsageError(
-                "the heights of a histogram must be non-negative and not all zero",
+                "the heights of a histogram must be non-negative, finite and not all zero",
                 got=list(self.heights),
                 fix="write for example histogram(1,3,1)",
             )
@@ -349,12 +368,12 @@ NAMED: dict[str, MaskLaw] = {
     "generation": Window(0.5, 1),
 }
 
-_NUMBER = r"[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?"
+_NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
 def parse_law(text: str) -> MaskLaw:
     """The law that a text names; `parse_law(str(law)) == law` for every law."""
-    parts = [part.strip() for part in re.split(r"(?<![eE])\+", text.strip())]
+    parts = [part.strip() for part in re.split(r"(?<![0-9.][eE])\+", text.strip())]
     weighted = [_split_weight(part) for part in parts]
     if len(parts) == 1 and weighted[0][0] is None:
         return _parse_one(parts[0], text)
@@ -409,15 +428,43 @@ _EXAMPLE = {"beta": "beta(2,2)", "normal": "normal(0.5,0.1)", "histogram": "hist
 
 
 def _number(x: float) -> str:
-    return f"{float(x)!r}".removesuffix(".0")
+    return f"{float(x) + 0.0!r}".removesuffix(".0")  # + 0.0: a zero has no sign
 
 
-def _nodes_for_degree(degree: int) -> int:
-    """Enough Gauss-Legendre nodes to be exact for a polynomial of this degree, and never few."""
-    return max(64, degree // 2 + 2)
+def _can_be_shares(values: Sequence[float]) -> bool:
+    return all(0 <= value < math.inf for value in values) and 0 < sum(values) < math.inf
 
 
-@lru_cache(maxsize=64)
-def _legendre(num: int) -> tuple[FloatArray, FloatArray]:
-    x, w = np.polynomial.legendre.leggauss(num)
+def _power(t: FloatArray, a: int, b: int) -> FloatArray:
+    """t^a (1-t)^b, where 1 - t would round away a small t that b then multiplies."""
+    return np.asarray(np.exp(special.xlogy(a, t) + special.xlog1py(b, -t)), dtype=np.float64)
+
+
+def _quadrature(lo: float, hi: float, a: int, b: int) -> tuple[FloatArray, FloatArray]:
+    """Ratios, and weights that sum to one, for the mean over [lo, hi] of t^a (1-t)^b times something smooth.
+
+    One panel of 64 Gauss-Legendre nodes is exact up to degree 127. A higher degree makes a narrow hump: panels then
+    double in length away from its top, from the shortest length over which t^a (1-t)^b changes there.
+    """
+    cuts = np.array([lo, hi])
+    degree = a + b
+    if degree > 100:
+        top = min(max(a / degree, lo), hi)
+        slope = abs(a - degree * top) / (top * (1 - top)) if 0 < top < 1 else 0.0
+        steps = 2.0 ** np.arange(math.ceil(math.log2(max(degree, slope))) + 1) / max(degree, slope)
+        cuts = np.unique(np.clip(np.concatenate([[lo, top, hi], top - steps, top + steps]), lo, hi))
+    x, w = _legendre()
+    length = np.diff(cuts)[:, None]
+    return (cuts[:-1, None] + length * x).ravel(), (length / (hi - lo) * w).ravel()
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[FloatArray, FloatArray]:
+    x, w = np.polynomial.legendre.leggauss(64)
     return (x + 1) / 2, w / 2
+
+
+def _log_rising(over: float, under: float, num: int) -> float:
+    """Σ_{i < num} log((over + i) / (under + i)), in blocks that fit in memory."""
+    blocks = (np.arange(start, min(start + 2**20, num)) for start in range(0, num, 2**20))
+    return float(sum(np.sum(np.log((over + i) / (under + i))) for i in blocks))

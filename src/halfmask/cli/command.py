@@ -116,7 +116,7 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
     """Keeps the lines of the examples, and shows defaults that say something."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default in (None, False, [], argparse.SUPPRESS):
+        if action.default is None or action.default is False or action.default in ([], argparse.SUPPRESS):
             return action.help
         if isinstance(action.default, (list, tuple)):
             return f"{action.help} (default: {' '.join(str(each) for each in action.default)})"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png", ".pdf")
 
 # Okabe and Ito's colours, distinct to colour-blind readers, ordered dark to light so that grey prints differ too.
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS = ("#000000", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00")
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (5, 2)),

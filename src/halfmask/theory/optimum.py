@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from halfmask.errors import UsageError
 from halfmask.laws import Beta, FloatArray, MaskLaw, Point, Window
 from halfmask.theory.mixture import Weights, check_weights, optimal_ratio, peak
-from halfmask.theory.signal import check_k, signal_share, window_signal_share
+from halfmask.theory.signal import check_k, signal_share, window_signal_share, window_visible_share
 
 Goal = Literal["signal", "samples"]
 
@@ -115,14 +115,8 @@ def _window_scores(t0: ArrayLike, t1: ArrayLike, weights: Weights, goal: Goal) -
         if goal == "signal":
             total += weight * window_signal_share(t0, t1, order - 1)
         else:
-            total += weight * (t0 + t1) / 2 * _window_visible(t0, t1, order - 1) ** 2
+            total += weight * (t0 + t1) / 2 * window_visible_share(t0, t1, order - 1) ** 2
     return total
-
-
-def _window_visible(t0: FloatArray, t1: FloatArray, k: int) -> FloatArray:
-    """E[(1-t)^k] of U[t0, t1]: the mean of x^i y^(k-i) over i, with x = 1-t0 and y = 1-t1."""
-    x, y = 1 - t0, 1 - t1
-    return np.asarray(sum(x**i * y ** (k - i) for i in range(k + 1)) / (k + 1), dtype=np.float64)
 
 
 def _search(scores: Callable[[FloatArray], FloatArray], lo: float, hi: float, num: int = 2001) -> float:

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from halfmask.errors import UsageError
 from halfmask.laws import FloatArray, MaskLaw
@@ -78,9 +79,20 @@ def regime_shares(law: MaskLaw, k: int) -> RegimeShares:
 def window_signal_share(t0: ArrayLike, t1: ArrayLike, k: ArrayLike) -> FloatArray:
     """P_S of U[t0, t1] for arrays of windows and of k, in closed form; t0 = t1 is the point.
 
-    With x = 1 - t0 and y = 1 - t1, E[(1-t)^m] = (x^(m+1) - y^(m+1)) / ((m+1)(x-y)), and the quotient is the
-    polynomial h_m = Σ x^i y^(m-i), which has no cancellation however narrow the window. P_S follows from
-    E[t(1-t)^k] = E[(1-t)^k] - E[(1-t)^(k+1)].
+    With x = 1 - t0, y = 1 - t1 and V = E[(1-t)^k], integration by parts gives
+    E[t (1-t)^k] = ((1 + (k+1) t0) V - y^(k+1)) / (k+2): right to about 1e-15 for every width and k.
+    """
+    visible = window_visible_share(t0, t1, k)
+    t0, t1, k = np.asarray(t0, dtype=np.float64), np.asarray(t1, dtype=np.float64), np.asarray(k, dtype=np.int64)
+    all_visible_at_t1 = np.exp(special.xlog1py(k + 1, -t1))
+    share = (k + 1) / (k + 2) * ((1 + (k + 1) * t0) * visible - all_visible_at_t1)
+    return np.asarray(np.clip(share, 0.0, 1.0), dtype=np.float64)
+
+
+def window_visible_share(t0: ArrayLike, t1: ArrayLike, k: ArrayLike) -> FloatArray:
+    """ρ = E[(1-t)^k] of U[t0, t1] for arrays: (x^(k+1) - y^(k+1)) / ((k+1)(x-y)) with x = 1 - t0 and y = 1 - t1.
+
+    As x^k (1 - (y/x)^(k+1)) / ((k+1) (1 - y/x)), by expm1 and log1p, no narrow window cancels.
     """
     t0, t1 = np.asarray(t0, dtype=np.float64), np.asarray(t1, dtype=np.float64)
     k = np.asarray(k, dtype=np.int64)
@@ -88,24 +100,11 @@ def window_signal_share(t0: ArrayLike, t1: ArrayLike, k: ArrayLike) -> FloatArra
         raise UsageError(
             "windows must satisfy 0 <= t0 <= t1 <= 1", got=_first_bad(t0, t1), fix="swap or clip the ends"
         )
-    for each in np.unique(k):
-        check_k(int(each))
-    x, y, k = np.broadcast_arrays(1 - t0, 1 - t1, k)
-    share = np.empty(x.shape)
-    for each in np.unique(k):  # one polynomial for each k, whole arrays of windows
-        mine = k == each
-        lower, upper = _complete_polynomials(x[mine], y[mine], int(each))
-        share[mine] = (each + 1) * (lower / (each + 1) - upper / (each + 2))
-    return np.clip(share, 0.0, 1.0)
-
-
-def _complete_polynomials(x: FloatArray, y: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """h_k and h_(k+1), where h_m = Σ_{i=0..m} x^i y^(m-i): h_m = x h_(m-1) + y^m."""
-    h, power = np.ones_like(x), np.ones_like(y)
-    for _ in range(k):
-        power = power * y
-        h = x * h + power
-    return h, x * h + power * y
+    check_k(int(k.min(initial=0)))
+    width = np.where(t1 > t0, (t1 - t0) / np.where(t0 < 1, 1 - t0, 1.0), 0.0)  # 1 - y/x
+    lost = -np.expm1(special.xlog1py(k + 1, -width))  # 1 - (y/x)^(k+1)
+    ratio = np.where(width > 0, lost / np.where(width > 0, (k + 1) * width, 1.0), 1.0)
+    return np.asarray(np.exp(special.xlog1py(k, -t0)) * ratio, dtype=np.float64)
 
 
 def _first_bad(t0: FloatArray, t1: FloatArray) -> str:
