@@ -66,7 +66,7 @@ class MaskLaw(ABC):
         return self.support
 
     def moment(self, a: int, b: int = 0) -> float:
-        """E[t^a (1-t)^b], by quadrature between the breaks; a law whose density is infinite somewhere brings its own."""
+        """E[t^a (1-t)^b], by quadrature between the breaks; a law with an infinite density brings its own."""
         total = sum(probability * ratio**a * (1 - ratio) ** b for ratio, probability in self.atoms)
         for lo, hi in pairwise(self.breaks):
             t, weight = _quadrature(lo, hi, a, b)
@@ -167,15 +167,16 @@ class Beta(MaskLaw):
     b: float
 
     def __post_init__(self) -> None:
-        if not (0 < self.a < math.inf and 0 < self.b < math.inf):
+        if not (0 < self.a <= 1e9 and 0 < self.b <= 1e9):
             raise UsageError(
-                "beta(a,b) needs a > 0 and b > 0",
+                "beta(a,b) needs a and b above 0 and at most 1e9",
                 got=str(self),
                 fix="give two positive numbers, such as beta(2,2)",
             )
 
     def from_uniform(self, u: ArrayLike) -> FloatArray:
-        return np.asarray(special.betaincinv(self.a, self.b, np.asarray(u, dtype=np.float64)), dtype=np.float64)
+        u = np.maximum(np.asarray(u, dtype=np.float64), 2.0**-54)  # betaincinv may give NaN for a smaller one
+        return np.asarray(special.betaincinv(self.a, self.b, u), dtype=np.float64)
 
     def density(self, t: ArrayLike) -> FloatArray:
         t = np.asarray(t, dtype=np.float64)
@@ -450,8 +451,10 @@ def _quadrature(lo: float, hi: float, a: int, b: int) -> tuple[FloatArray, Float
     degree = a + b
     if degree > 100:
         top = min(max(a / degree, lo), hi)
-        slope = abs(a - degree * top) / (top * (1 - top)) if 0 < top < 1 else 0.0
-        steps = 2.0 ** np.arange(math.ceil(math.log2(max(degree, slope))) + 1) / max(degree, slope)
+        # The slope of the logarithm there; nearer an end of [0, 1] it is the degree itself, or the power is 0.
+        slope = abs(a - degree * top) / (top * (1 - top)) if 1e-9 < top < 1 - 1e-9 else 0.0
+        finest = 1 / max(degree, slope)
+        steps = finest * 2.0 ** np.arange(max(0, math.ceil(math.log2((hi - lo) / finest))))
         cuts = np.unique(np.clip(np.concatenate([[lo, top, hi], top - steps, top + steps]), lo, hi))
     x, w = _legendre()
     length = np.diff(cuts)[:, None]

@@ -9,8 +9,7 @@ all 2^(n+1) masks; `cases_of` takes the sequences of a finite data set instead. 
 so that P_S E_S[ |M|/2t · g ] is the plain sum of weight · |M| · g over signal cases, and likewise for noise.
 
     cases ── training_loss, effective_loss     Theorem "Effective Loss Decomposition" and its cross-entropy form
-          └─ correlation, covariance           c(W) and Σ(W)
-                └─ energy, energy_gradient     E(W) = c^T Σ^+ c, Theorem "Energy Landscape"
+          └─ landscape                         c(W), Σ(W) and E(W) = c^T Σ^+ c, Theorem "Energy Landscape"
 """
 
 from __future__ import annotations

@@ -37,12 +37,7 @@ def signal_curve(t: ArrayLike, weights: Weights, *, power: int = 1, factor: bool
 def optimal_ratio(weights: Weights, *, power: int = 1, factor: bool = False) -> float:
     """t* = argmax Signal(t). A mixture of far-apart orders may have two humps: the grid finds the higher one."""
     check_weights(weights)
-    top_order = max(weights)
-    # The highest order peaks at 1/i: a grid that resolves it, then a bounded search within one cell.
-    grid = np.linspace(0, 1, max(2001, 50 * top_order))
-    best = int(np.argmax(signal_curve(grid, weights, power=power, factor=factor)))
-    lo, hi = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
-    return peak(lambda t: float(signal_curve(t, weights, power=power, factor=factor)), float(lo), float(hi))
+    return highest(lambda t: signal_curve(t, weights, power=power, factor=factor), 0.0, 1.0)
 
 
 def signal_window(
@@ -62,8 +57,8 @@ def signal_window(
 
 def check_weights(weights: Weights) -> None:
     """Orders are whole numbers from 1; weights are finite, non-negative and not all zero."""
-    orders_fine = bool(weights) and all(order == int(order) and order >= 1 for order in weights)
-    if not orders_fine or not all(0 <= w < math.inf for w in weights.values()) or sum(weights.values()) <= 0:
+    orders_fine = all(float(order).is_integer() and order >= 1 for order in weights)
+    if not orders_fine or not all(w >= 0 for w in weights.values()) or not 0 < sum(weights.values()) < math.inf:
         raise UsageError(
             "order weights must be non-negative, finite and not all zero, for orders from 1",
             got=", ".join(f"{order}:{weight:g}" for order, weight in weights.items()) or "none",
@@ -71,12 +66,31 @@ def check_weights(weights: Weights) -> None:
         )
 
 
-def peak(f: Callable[[float], float], lo: float, hi: float) -> float:
-    """Where a function with one hump on [lo, hi] is highest, to about 1e-8: a maximum is flat."""
+def highest(f: Callable[[FloatArray], FloatArray], lo: float, hi: float, *, num: int = 2001) -> float:
+    """Where a curve on [lo, hi] is highest, to about 1e-8 of the ratio (a maximum is flat): the ends included.
+
+    A grid finds the right hump, a bounded search within its cell the top. Half of the grid is even; the other half
+    closes in on `lo`, by a fixed factor, because a dependency of order i has its hump at 1/i.
+    """
     from scipy.optimize import minimize_scalar
 
-    found = minimize_scalar(lambda t: -f(t), bounds=(lo, hi), method="bounded", options={"xatol": 1e-12})
-    return float(found.x)
+    if hi <= lo:
+        return lo
+    towards_lo = lo + (hi - lo) * np.geomspace(1e-9, 1, num // 2)
+    grid = np.clip(np.union1d(np.linspace(lo, hi, num - num // 2), towards_lo), lo, hi)
+    best = int(np.argmax(f(grid)))
+    cell = float(grid[max(0, best - 1)]), float(grid[min(len(grid) - 1, best + 1)])
+    found = float(
+        minimize_scalar(
+            lambda t: -float(f(np.array([t]))[0]),
+            bounds=cell,
+            method="bounded",
+            options={"xatol": 1e-10 * (cell[1] - cell[0])},
+        ).x
+    )
+    # The search never tries the ends of its cell, and stops wherever a curve is flat.
+    candidates = np.array([grid[best], found])
+    return float(candidates[np.argmax(f(candidates))])
 
 
 def _crossing(above: Callable[[float], float], inside: float, end: float) -> float:

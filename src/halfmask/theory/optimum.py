@@ -10,7 +10,6 @@ dependency of k inputs is the mixture {k+1: 1}.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from halfmask.errors import UsageError
 from halfmask.laws import Beta, FloatArray, MaskLaw, Point, Window
-from halfmask.theory.mixture import Weights, check_weights, optimal_ratio, peak
+from halfmask.theory.mixture import Weights, check_weights, highest, optimal_ratio
 from halfmask.theory.signal import check_k, signal_share, window_signal_share, window_visible_share
 
 Goal = Literal["signal", "samples"]
@@ -49,7 +48,7 @@ def signal_optimal(weights: Weights) -> Point:
 def best_upper_end(t0: float, weights: Weights, goal: Goal = "signal") -> float:
     """The t1 for which U[t0, t1] is best when t0 is given; t1 = t0 means that the point t0 is best."""
     _check_ratio("t0", t0)
-    return _search(lambda t1: _window_scores(t0, t1, weights, goal), t0, 1.0)
+    return highest(lambda t1: _window_scores(t0, t1, weights, goal), t0, 1.0)
 
 
 def best_window(width: float, weights: Weights, goal: Goal = "signal") -> Window:
@@ -57,7 +56,7 @@ def best_window(width: float, weights: Weights, goal: Goal = "signal") -> Window
     _check_ratio("the width of a window", width)
     if width <= 0:
         raise UsageError("the width of a window must be positive", got=width, fix="give for example 0.1")
-    t0 = _search(lambda lo: _window_scores(lo, np.minimum(lo + width, 1.0), weights, goal), 0.0, 1.0 - width)
+    t0 = highest(lambda lo: _window_scores(lo, np.minimum(lo + width, 1.0), weights, goal), 0.0, 1.0 - width)
     return Window(t0, min(1.0, t0 + width))
 
 
@@ -98,7 +97,7 @@ def best_beta(weights: Weights, concentration: float, goal: Goal = "signal") -> 
     def scores(means: FloatArray) -> FloatArray:
         return np.array([score(_beta(float(mean), concentration), weights, goal) for mean in means])
 
-    return _beta(_search(scores, 0.0, 1.0, num=401), concentration)
+    return _beta(highest(scores, 0.0, 1.0, num=401), concentration)
 
 
 def _beta(mean: float, concentration: float) -> Beta:
@@ -117,25 +116,6 @@ def _window_scores(t0: ArrayLike, t1: ArrayLike, weights: Weights, goal: Goal) -
         else:
             total += weight * (t0 + t1) / 2 * window_visible_share(t0, t1, order - 1) ** 2
     return total
-
-
-def _search(scores: Callable[[FloatArray], FloatArray], lo: float, hi: float, num: int = 2001) -> float:
-    """The maximum over [lo, hi]: a grid for the right hump, then a bounded search within its cell."""
-    if hi <= lo:
-        return lo
-    grid = np.linspace(lo, hi, num)
-    best = int(np.argmax(scores(grid)))
-    if best in (0, num - 1) and _is_end_best(scores, grid, best):
-        return float(grid[best])
-    left, right = float(grid[max(0, best - 1)]), float(grid[min(num - 1, best + 1)])
-    return peak(lambda t: float(scores(np.array([t]))[0]), left, right)
-
-
-def _is_end_best(scores: Callable[[FloatArray], FloatArray], grid: FloatArray, best: int) -> bool:
-    """Whether the end of the interval beats the points just inside it."""
-    inside = grid[1] if best == 0 else grid[-2]
-    near = grid[best] + (inside - grid[best]) * np.array([0.0, 1e-3, 1e-2, 1e-1])
-    return int(np.argmax(scores(near))) == 0
 
 
 def _check_ratio(name: str, value: float) -> None:

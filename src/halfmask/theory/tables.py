@@ -112,10 +112,10 @@ def _window_or_point(t0: float, t1: float) -> MaskLaw:
 def _short(law: MaskLaw) -> str:
     """A law's text with its numbers to four digits, for a table."""
     if isinstance(law, Window):
-        return f"{law.lo:.4f}-{law.hi:.4f}"
+        return f"{law.lo:.4g}-{law.hi:.4g}"
     if isinstance(law, Beta):
-        return f"beta({law.a:.4f},{law.b:.4f})"
-    return f"{law.mean:.4f}" if isinstance(law, Point) else str(law)
+        return f"beta({law.a:.4g},{law.b:.4g})"
+    return f"{law.ratio:.4g}" if isinstance(law, Point) else str(law)
 
 
 def identify(
