@@ -28,8 +28,8 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
+import scipy  # which imports scipy.special when it is first used: that takes longer than all else here
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from halfmask.errors import UsageError, nearest
 
@@ -176,15 +176,15 @@ class Beta(MaskLaw):
 
     def from_uniform(self, u: ArrayLike) -> FloatArray:
         u = np.maximum(np.asarray(u, dtype=np.float64), 2.0**-54)  # betaincinv may give NaN for a smaller one
-        return np.asarray(special.betaincinv(self.a, self.b, u), dtype=np.float64)
+        return np.asarray(scipy.special.betaincinv(self.a, self.b, u), dtype=np.float64)
 
     def density(self, t: ArrayLike) -> FloatArray:
         t = np.asarray(t, dtype=np.float64)
         inside = (t >= 0) & (t <= 1)
         safe = np.where(inside, t, 0.5)
         with np.errstate(divide="ignore"):  # a < 1 or b < 1: infinite at an end, and rightly so
-            log_density = special.xlogy(self.a - 1, safe) + special.xlog1py(self.b - 1, -safe)
-        return np.where(inside, np.exp(log_density - special.betaln(self.a, self.b)), 0.0)
+            log_density = scipy.special.xlogy(self.a - 1, safe) + scipy.special.xlog1py(self.b - 1, -safe)
+        return np.where(inside, np.exp(log_density - scipy.special.betaln(self.a, self.b)), 0.0)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -223,13 +223,13 @@ class TruncatedNormal(MaskLaw):
     @cached_property
     def _cdf_ends(self) -> tuple[float, float]:
         return (
-            float(special.ndtr((0 - self.centre) / self.width)),
-            float(special.ndtr((1 - self.centre) / self.width)),
+            float(scipy.special.ndtr((0 - self.centre) / self.width)),
+            float(scipy.special.ndtr((1 - self.centre) / self.width)),
         )
 
     def from_uniform(self, u: ArrayLike) -> FloatArray:
         lo, hi = self._cdf_ends
-        z = special.ndtri(lo + (hi - lo) * np.asarray(u, dtype=np.float64))
+        z = scipy.special.ndtri(lo + (hi - lo) * np.asarray(u, dtype=np.float64))
         return np.asarray(np.clip(self.centre + self.width * z, 0.0, 1.0), dtype=np.float64)
 
     def density(self, t: ArrayLike) -> FloatArray:
@@ -438,7 +438,7 @@ def _can_be_shares(values: Sequence[float]) -> bool:
 
 def _power(t: FloatArray, a: int, b: int) -> FloatArray:
     """t^a (1-t)^b, where 1 - t would round away a small t that b then multiplies."""
-    return np.asarray(np.exp(special.xlogy(a, t) + special.xlog1py(b, -t)), dtype=np.float64)
+    return np.asarray(np.exp(scipy.special.xlogy(a, t) + scipy.special.xlog1py(b, -t)), dtype=np.float64)
 
 
 def _quadrature(lo: float, hi: float, a: int, b: int) -> tuple[FloatArray, FloatArray]:

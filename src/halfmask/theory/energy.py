@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from halfmask.errors import UsageError
@@ -68,6 +69,11 @@ def parity_sequences(n: int, secret: tuple[int, ...]) -> NDArray[np.int8]:
 
 def all_cases(n: int, k: int, law: MaskLaw) -> Cases:
     """Every sequence and every mask of the (n, k) task; the first k input bits are the secret ones."""
+    _check_enumerable(n, k)
+    return cases_of(parity_sequences(n, tuple(range(k))), (*range(k), n), law)
+
+
+def _check_enumerable(n: int, k: int) -> None:
     check_parity(n, k)
     if n > MAX_N:
         raise UsageError(
@@ -75,7 +81,6 @@ def all_cases(n: int, k: int, law: MaskLaw) -> Cases:
             got=f"n = {n}",
             fix="use a smaller n, such as --n 6 --k 3",
         )
-    return cases_of(parity_sequences(n, tuple(range(k))), (*range(k), n), law)
 
 
 def cases_of(sequence_NT: NDArray[np.int8], secret: tuple[int, ...], law: MaskLaw) -> Cases:
@@ -86,6 +91,8 @@ def cases_of(sequence_NT: NDArray[np.int8], secret: tuple[int, ...], law: MaskLa
     # P(m | t) = t^|M| (1-t)^(T-|M|): both factors are moments of the law.
     probability = np.array([law.moment(size, T - size) for size in range(T + 1)])
     weight = np.array([0.0] + [law.moment(size - 1, T - size) / 2 for size in range(1, T + 1)])
+    # At t = 0 itself nothing is hidden and there is no loss, but t^0 in the moment counts it.
+    weight[1] -= sum(share for ratio, share in law.atoms if ratio == 0) / 2
     return Cases(
         secret=secret,
         sequence_CT=np.repeat(sequence_NT, len(mask_MT), axis=0),
@@ -100,7 +107,8 @@ def signal_only(cases: Cases) -> Cases:
     """The pure signal regime: the same cases given that the mask is signal, so that P_N = 0."""
     keep = cases.regime_C == Regime.SIGNAL
     share = cases.probability_C[keep].sum()
-    assert share > 0, "a law under which no mask is signal"
+    if share <= 0:
+        raise UsageError("these cases hold no signal masks", got="P_S = 0", fix="use a law with ratios inside (0, 1)")
     return replace(
         cases,
         sequence_CT=cases.sequence_CT[keep],
@@ -140,9 +148,8 @@ def effective_loss(output_C: FloatArray, cases: Cases, loss: Loss = "squared") -
 
 def _kl_to_logit(p: FloatArray, logit: FloatArray) -> FloatArray:
     """D_KL(p || sigmoid(logit)) = BCE(p, sigmoid) - H(p)."""
-    from scipy.special import xlogy
-
-    return np.asarray(np.logaddexp(0.0, logit) - p * logit + xlogy(p, p) + xlogy(1 - p, 1 - p), dtype=np.float64)
+    less_entropy = scipy.special.xlogy(p, p) + scipy.special.xlogy(1 - p, 1 - p)
+    return np.asarray(np.logaddexp(0.0, logit) - p * logit + less_entropy, dtype=np.float64)
 
 
 def features(W_DE: FloatArray, cases: Cases) -> FloatArray:
@@ -220,17 +227,22 @@ def finite_gap(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Gap]:
     """The theorem is exact over all inputs; on N drawn rows the difference moves with the parameters. By how much?"""
-    check_parity(n, k)
+    _check_enumerable(n, k)
     if not num_samples or min(num_samples) < 1:
         raise UsageError("data sets need at least one row", got=num_samples, fix="give for example --samples 16 64")
-    everything = all_cases(n, k, law)
+    if datasets < 1 or networks < 2:
+        raise UsageError(
+            "a spread over networks needs at least one data set and two networks",
+            got=f"datasets {datasets}, networks {networks}",
+            fix="leave both at their defaults",
+        )
     sequence_NT = parity_sequences(n, tuple(range(k)))
     gaps = []
     for at, size in enumerate(num_samples):
         random = np.random.default_rng([seed, n, k, size])
         variances = []
         for _ in range(datasets):
-            cases = cases_of(sequence_NT[random.integers(0, len(sequence_NT), size)], everything.secret, law)
+            cases = cases_of(sequence_NT[random.integers(0, len(sequence_NT), size)], (*range(k), n), law)
             outputs = [network_output(*random_network(n, 32, random), cases) for _ in range(networks)]
             variances.append(
                 np.var([training_loss(f, cases, loss) - effective_loss(f, cases, loss) for f in outputs], ddof=1)

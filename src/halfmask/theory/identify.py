@@ -2,7 +2,7 @@
 
 The procedure of the proof measures, for every position, the mean Bayes loss over the rows that hide it: log 2 for a
 position outside S', and log 2 only where another secret position is hidden too for one inside. It calls a position
-secret when its mean falls below log 2 by more than half the gap Δ = ρ log 2.
+secret when its mean falls below log 2 by half the gap Δ = ρ log 2, or more.
 
 The proof takes ρ = E[(1-t)^k]. Rows that hide a position are drawn with t-biased ratios, though, so the gap they show
 is ρ' = E[t (1-t)^k] / E[t], which is smaller for every law that spreads (Chebyshev's sum inequality) and equal for a
@@ -19,14 +19,15 @@ import numpy as np
 
 from halfmask.errors import UsageError
 from halfmask.laws import FloatArray, MaskLaw
-from halfmask.theory.signal import check_parity
+from halfmask.theory.signal import check_k, check_parity
 
 
 def visible_share(law: MaskLaw, k: int, *, biased: bool = False) -> float:
     """ρ = E[(1-t)^k], or as rows that hide a given position see it, ρ' = E[t (1-t)^k] / E[t]."""
-    mean = law.moment(1)
+    check_k(k)
     if not biased:
         return law.moment(0, k)
+    mean = law.moment(1)
     return law.moment(1, k) / mean if mean > 0 else 0.0
 
 

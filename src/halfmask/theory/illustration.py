@@ -54,9 +54,7 @@ def illustrate(n: int, k: int, seed: int) -> Picture:
 
 def _mask_of(regime: Regime, n: int, secret: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
     """A mask of the regime: some secret positions, and other positions by coins (at least one where it must)."""
-    num_secret = {Regime.SIGNAL: 1, Regime.NON_INFORMATIVE: 0}.get(regime) or 0
-    if regime == Regime.UNDER_DETERMINED:
-        num_secret = int(random.integers(2, len(secret) + 1))
+    num_secret = int(random.integers(2, len(secret) + 1)) if regime == Regime.UNDER_DETERMINED else int(regime)
     others = np.setdiff1d(np.arange(n + 1), secret)
     mask = np.zeros(n + 1, dtype=bool)
     mask[random.choice(secret, size=num_secret, replace=False)] = True

@@ -13,19 +13,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from halfmask.errors import UsageError
 from halfmask.laws import FloatArray
+from halfmask.theory.signal import check_ratio
 
 Weights = Mapping[int, float]  # order i of an n-gram → its weight
+
+
+class Form(TypedDict):
+    """How Signal(t) is written."""
+
+    power: int
+    factor: bool
+
+
+# The paper's form first, then what its remark and its theorems would make of it.
+FORMS: dict[str, Form] = {
+    "linear": {"power": 1, "factor": False},
+    "linear, with the factor k+1": {"power": 1, "factor": True},
+    "quadratic": {"power": 2, "factor": False},
+    "quadratic, with the factor (k+1)²": {"power": 2, "factor": True},
+}
 
 
 def signal_curve(t: ArrayLike, weights: Weights, *, power: int = 1, factor: bool = False) -> FloatArray:
     """Signal(t) = Σ w_i (c_i t (1-t)^(i-1))^power, with c_i = i where `factor`, else 1."""
     check_weights(weights)
+    check_ratio("the mask ratio", t)
     t = np.asarray(t, dtype=np.float64)
     total = np.zeros_like(t)
     for order, weight in weights.items():
@@ -49,8 +68,8 @@ def signal_window(
     best = optimal_ratio(weights, power=power, factor=factor)
     floor = share * float(signal_curve(best, weights, power=power, factor=factor))
 
-    def above(t: float) -> float:
-        return float(signal_curve(t, weights, power=power, factor=factor)) - floor
+    def above(t: ArrayLike) -> FloatArray:
+        return signal_curve(t, weights, power=power, factor=factor) - floor
 
     return _crossing(above, best, 0.0), _crossing(above, best, 1.0)
 
@@ -93,13 +112,13 @@ def highest(f: Callable[[FloatArray], FloatArray], lo: float, hi: float, *, num:
     return float(candidates[np.argmax(f(candidates))])
 
 
-def _crossing(above: Callable[[float], float], inside: float, end: float) -> float:
+def _crossing(above: Callable[[ArrayLike], FloatArray], inside: float, end: float) -> float:
     """Where a function that is positive at `inside` first turns negative on the way to `end`, else `end`."""
     from scipy.optimize import brentq
 
-    steps = np.linspace(inside, end, 513)
-    values = np.array([above(float(t)) for t in steps])
-    below = np.flatnonzero(values < 0)
+    # Steps that grow with the distance: beside a narrow hump at a small ratio, even ones would step over the dip.
+    steps = inside + (end - inside) * np.concatenate([[0.0], np.geomspace(1e-9, 1, 512)])
+    below = np.flatnonzero(above(steps) < 0)
     if below.size == 0:
         return end
     first = int(below[0])

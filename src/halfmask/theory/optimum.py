@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from halfmask.errors import UsageError
 from halfmask.laws import Beta, FloatArray, MaskLaw, Point, Window
 from halfmask.theory.mixture import Weights, check_weights, highest, optimal_ratio
-from halfmask.theory.signal import check_k, signal_share, window_signal_share, window_visible_share
+from halfmask.theory.signal import check_k, check_ratio, signal_share, window_signal_share, window_visible_share
 
 Goal = Literal["signal", "samples"]
 
@@ -47,13 +47,15 @@ def signal_optimal(weights: Weights) -> Point:
 
 def best_upper_end(t0: float, weights: Weights, goal: Goal = "signal") -> float:
     """The t1 for which U[t0, t1] is best when t0 is given; t1 = t0 means that the point t0 is best."""
-    _check_ratio("t0", t0)
+    check_weights(weights)
+    check_ratio("t0", t0)
     return highest(lambda t1: _window_scores(t0, t1, weights, goal), t0, 1.0)
 
 
 def best_window(width: float, weights: Weights, goal: Goal = "signal") -> Window:
     """The best window of a given width."""
-    _check_ratio("the width of a window", width)
+    check_weights(weights)
+    check_ratio("the width of a window", width)
     if width <= 0:
         raise UsageError("the width of a window must be positive", got=width, fix="give for example 0.1")
     t0 = highest(lambda lo: _window_scores(lo, np.minimum(lo + width, 1.0), weights, goal), 0.0, 1.0 - width)
@@ -86,9 +88,9 @@ def best_beta(weights: Weights, concentration: float, goal: Goal = "signal") -> 
     Without that constraint the family has no best member: for the signal the Betas sharpen towards the point, and for
     the samples they fall apart into "all or nothing" (see `docs/decisions/0002-bound-under-spread-laws.md`).
     """
-    if not 0 < concentration < np.inf:
+    if not 0 < concentration <= 1e9:
         raise UsageError(
-            "the concentration a + b of a Beta law must be positive",
+            "the concentration a + b of a Beta law must be at most 1e9 and must be positive",
             got=concentration,
             fix="give for example 10",
         )
@@ -107,7 +109,6 @@ def _beta(mean: float, concentration: float) -> Beta:
 
 def _window_scores(t0: ArrayLike, t1: ArrayLike, weights: Weights, goal: Goal) -> FloatArray:
     """The score of many windows at once, in closed form."""
-    check_weights(weights)
     t0, t1 = np.asarray(t0, dtype=np.float64), np.asarray(t1, dtype=np.float64)
     total = np.zeros(np.broadcast_shapes(t0.shape, t1.shape))
     for order, weight in weights.items():
@@ -116,8 +117,3 @@ def _window_scores(t0: ArrayLike, t1: ArrayLike, weights: Weights, goal: Goal) -
         else:
             total += weight * (t0 + t1) / 2 * window_visible_share(t0, t1, order - 1) ** 2
     return total
-
-
-def _check_ratio(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise UsageError(f"{name} must lie in [0, 1]", got=value, fix="give a ratio such as 0.2")

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+import scipy  # scipy.special is imported when it is first used, as in laws.py
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from halfmask.errors import UsageError
 from halfmask.laws import FloatArray, MaskLaw
 
-SIGNAL_LIMIT = (
-    1 / math.e
-)  # P_S at the best point as k → ∞ (Appendix, proof of Corollary "Signal-Optimal Masking Rate")
+# P_S at the best point as k → ∞ (Appendix, proof of Corollary "Signal-Optimal Masking Rate")
+SIGNAL_LIMIT = 1 / math.e
 
 
 class Regime(IntEnum):
@@ -35,10 +34,12 @@ def classify(hidden: ArrayLike, secret: ArrayLike) -> NDArray[np.int8]:
     `hidden` is boolean, any shape ending in n'; `secret` holds the positions of S', the parity bit's among them.
     """
     hidden_BT = np.asarray(hidden, dtype=bool)
-    positions = np.unique(np.asarray(secret, dtype=np.int64))
-    if positions.size == 0 or positions[0] < 0 or positions[-1] >= hidden_BT.shape[-1]:
+    num_positions = hidden_BT.shape[-1] if hidden_BT.ndim else 0
+    positions = np.unique(secret)
+    whole = positions.dtype.kind in "iu"  # a boolean array would pass for positions 0 and 1
+    if not whole or positions.size == 0 or positions[0] < 0 or positions[-1] >= num_positions:
         raise UsageError(
-            f"secret positions must be one or more of 0 … {hidden_BT.shape[-1] - 1}",
+            f"secret positions must be one or more of 0 … {num_positions - 1}",
             got=positions.tolist(),
             fix="count positions from 0, the parity bit last",
         )
@@ -80,11 +81,11 @@ def window_signal_share(t0: ArrayLike, t1: ArrayLike, k: ArrayLike) -> FloatArra
     """P_S of U[t0, t1] for arrays of windows and of k, in closed form; t0 = t1 is the point.
 
     With x = 1 - t0, y = 1 - t1 and V = E[(1-t)^k], integration by parts gives
-    E[t (1-t)^k] = ((1 + (k+1) t0) V - y^(k+1)) / (k+2): right to about 1e-15 for every width and k.
+    E[t (1-t)^k] = ((1 + (k+1) t0) V - y^(k+1)) / (k+2): P_S to about 1e-15, not relative to it, at every width and k.
     """
     visible = window_visible_share(t0, t1, k)
-    t0, t1, k = np.asarray(t0, dtype=np.float64), np.asarray(t1, dtype=np.float64), np.asarray(k, dtype=np.int64)
-    all_visible_at_t1 = np.exp(special.xlog1py(k + 1, -t1))
+    t0, t1, k = (np.asarray(each, dtype=np.float64) for each in (t0, t1, k))
+    all_visible_at_t1 = np.exp(scipy.special.xlog1py(k + 1, -t1))
     share = (k + 1) / (k + 2) * ((1 + (k + 1) * t0) * visible - all_visible_at_t1)
     return np.asarray(np.clip(share, 0.0, 1.0), dtype=np.float64)
 
@@ -94,17 +95,16 @@ def window_visible_share(t0: ArrayLike, t1: ArrayLike, k: ArrayLike) -> FloatArr
 
     As x^k (1 - (y/x)^(k+1)) / ((k+1) (1 - y/x)), by expm1 and log1p, no narrow window cancels.
     """
-    t0, t1 = np.asarray(t0, dtype=np.float64), np.asarray(t1, dtype=np.float64)
-    k = np.asarray(k, dtype=np.int64)
+    t0, t1, k = (np.asarray(each, dtype=np.float64) for each in (t0, t1, k))
     if not np.all((t0 >= 0) & (t0 <= t1) & (t1 <= 1)):
         raise UsageError(
             "windows must satisfy 0 <= t0 <= t1 <= 1", got=_first_bad(t0, t1), fix="swap or clip the ends"
         )
-    check_k(int(k.min(initial=0)))
+    check_k(k)
     width = np.where(t1 > t0, (t1 - t0) / np.where(t0 < 1, 1 - t0, 1.0), 0.0)  # 1 - y/x
-    lost = -np.expm1(special.xlog1py(k + 1, -width))  # 1 - (y/x)^(k+1)
+    lost = -np.expm1(scipy.special.xlog1py(k + 1, -width))  # 1 - (y/x)^(k+1)
     ratio = np.where(width > 0, lost / np.where(width > 0, (k + 1) * width, 1.0), 1.0)
-    return np.asarray(np.exp(special.xlog1py(k, -t0)) * ratio, dtype=np.float64)
+    return np.asarray(np.exp(scipy.special.xlog1py(k, -t0)) * ratio, dtype=np.float64)
 
 
 def _first_bad(t0: FloatArray, t1: FloatArray) -> str:
@@ -113,9 +113,22 @@ def _first_bad(t0: FloatArray, t1: FloatArray) -> str:
     return f"{lo.flat[bad]:g}-{hi.flat[bad]:g}"
 
 
-def check_k(k: int) -> None:
-    if k < 0:
-        raise UsageError("k, the number of secret input bits, must be 0 or more", got=k, fix="give for example --k 6")
+def check_k(k: ArrayLike) -> None:
+    k = np.asarray(k, dtype=np.float64)
+    fine = (k >= 0) & (k < np.inf) & (k == np.floor(k))
+    if not np.all(fine):
+        raise UsageError(
+            "k, the number of secret input bits, must be whole and must be 0 or more",
+            got=f"{k[~fine].flat[0]:g}",
+            fix="give for example --k 6",
+        )
+
+
+def check_ratio(name: str, ratio: ArrayLike) -> None:
+    ratio = np.asarray(ratio, dtype=np.float64)
+    fine = (ratio >= 0) & (ratio <= 1)
+    if not np.all(fine):
+        raise UsageError(f"{name} must lie in [0, 1]", got=f"{ratio[~fine].flat[0]:g}", fix="give a ratio such as 0.2")
 
 
 def check_parity(n: int, k: int) -> None:

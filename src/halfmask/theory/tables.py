@@ -90,8 +90,8 @@ def optimum(k: int | None, weights: mixtures.Weights | None, t0: float, width: f
         notes=_optimum_notes(k),
         extra={
             "t1": t1,
-            "signal": [best.score(Window(t0, each), weights) for each in t1],
-            "samples": [best.score(Window(t0, each), weights, "samples") for each in t1],
+            "signal": [best.score(_window_or_point(t0, each), weights) for each in t1],
+            "samples": [best.score(_window_or_point(t0, each), weights, "samples") for each in t1],
             "best signal": best.best_upper_end(t0, weights),
             "best samples": best.best_upper_end(t0, weights, "samples"),
         },
@@ -269,17 +269,17 @@ def energy(
 
 def mixture(weights: mixtures.Weights, share: float) -> Record:
     rows, curves = [], []
-    for form, options in MIXTURE_FORMS.items():
-        lo, hi = mixtures.signal_window(weights, share=share, **options)  # type: ignore[arg-type]
+    for form, options in mixtures.FORMS.items():
+        lo, hi = mixtures.signal_window(weights, share=share, **options)
         rows.append(
             {
                 "form": form,
-                "t*": mixtures.optimal_ratio(weights, **options),  # type: ignore[arg-type]
+                "t*": mixtures.optimal_ratio(weights, **options),
                 "window from": lo,
                 "window to": hi,
             }
         )
-        curve = mixtures.signal_curve(CURVE, weights, **options)  # type: ignore[arg-type]
+        curve = mixtures.signal_curve(CURVE, weights, **options)
         curves.append(curve / curve.max())
     return Record(
         name="theory mixture",
@@ -289,15 +289,6 @@ def mixture(weights: mixtures.Weights, share: float) -> Record:
         notes=[f"The window holds every ratio whose Signal is at least {share:g} of the maximum."],
         extra={"ratio": CURVE, "curves": curves},
     )
-
-
-# The paper's form first, then what its remark and its theorems would make of it.
-MIXTURE_FORMS: dict[str, dict[str, int | bool]] = {
-    "linear": {},
-    "linear, with the factor k+1": {"factor": True},
-    "quadratic": {"power": 2},
-    "quadratic, with the factor (k+1)²": {"power": 2, "factor": True},
-}
 
 
 def _part(progress: Progress, at: int, parts: int) -> Progress:
