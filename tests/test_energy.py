@@ -458,7 +458,7 @@ def test_random_networks_have_features_of_the_given_scale() -> None:
         before = cases.z_CE[::97] @ W.T
         assert before.std() == pytest.approx(scale, rel=0.05)
         assert v.std() * math.sqrt(4_000) == pytest.approx(1, rel=0.05)
-        assert np.array_equal(features(W, cases)[::97], np.where(before > 0, before, 0))
+        assert np.allclose(features(W, cases)[::97], np.where(before > 0, before, 0), rtol=0, atol=1e-12)
         assert network_output(v, W, cases) == pytest.approx(features(W, cases) @ v)
     assert np.array_equal(drawn_network(5, 9, seed=1)[1], drawn_network(5, 9, seed=1)[1])
 

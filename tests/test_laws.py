@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from strategies import LAWS, any_windows, laws, mixtures
 
 import halfmask
 from halfmask.errors import UsageError
 from halfmask.laws import NAMED, Beta, Histogram, MaskLaw, Mixture, Point, TruncatedNormal, Window, parse_law
+from strategies import LAWS, any_windows, laws, mixtures
 
 each_law = pytest.mark.parametrize("law", LAWS, ids=str)
 MIDPOINTS = (np.arange(200_000) + 0.5) / 200_000

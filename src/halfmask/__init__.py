@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from halfmask.corpus.predict import Prediction, predict
+    from halfmask.corpus.profile import NGramProfile, measure_corpus
     from halfmask.errors import HalfmaskError
     from halfmask.laws import Beta, Histogram, MaskLaw, Mixture, Point, TruncatedNormal, Window, parse_law
     from halfmask.theory.mixture import optimal_ratio, signal_window
@@ -22,18 +24,26 @@ __all__ = [
     "Histogram",
     "MaskLaw",
     "Mixture",
+    "NGramProfile",
     "Point",
+    "Prediction",
     "TruncatedNormal",
     "Window",
+    "measure_corpus",
     "optimal_ratio",
     "parse_law",
+    "predict",
     "signal_share",
     "signal_window",
 ]
 
 _HOME = {
     "HalfmaskError": "halfmask.errors",
+    "NGramProfile": "halfmask.corpus.profile",
+    "Prediction": "halfmask.corpus.predict",
+    "measure_corpus": "halfmask.corpus.profile",
     "optimal_ratio": "halfmask.theory.mixture",
+    "predict": "halfmask.corpus.predict",
     "signal_share": "halfmask.theory.signal",
     "signal_window": "halfmask.theory.mixture",
 }

@@ -29,6 +29,7 @@ class Record:
     settings: dict[str, Any]
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
+    tables: dict[str, list[Row]] = field(default_factory=dict)  # further rows, by their title
     extra: dict[str, Any] = field(default_factory=dict)  # what a figure needs beyond the rows, such as a curve
     version: str = __version__
 

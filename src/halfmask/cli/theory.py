@@ -87,7 +87,7 @@ def run_identify(arguments: argparse.Namespace) -> None:
     from halfmask.theory import tables
 
     check_plot(arguments)
-    with progress_bar(arguments, "simulating") as advance:
+    with progress_bar("simulating") as advance:
         record = tables.identify(
             arguments.n,
             arguments.k,
@@ -122,7 +122,7 @@ def run_loss(arguments: argparse.Namespace) -> None:
     from halfmask.theory import tables
 
     check_plot(arguments)
-    with progress_bar(arguments, "enumerating") as advance:
+    with progress_bar("enumerating") as advance:
         record = tables.loss(
             arguments.n,
             arguments.k,
@@ -148,7 +148,7 @@ def run_energy(arguments: argparse.Namespace) -> None:
     from halfmask.theory import tables
 
     check_plot(arguments)
-    with progress_bar(arguments, "enumerating") as advance:
+    with progress_bar("enumerating") as advance:
         record = tables.energy(
             arguments.n,
             arguments.k,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from halfmask.errors import UsageError
 from halfmask.records import Record
-from halfmask.reports.style import COLOURS, HATCHES, MARKERS, check_path, log_ticks, new_figure, save, series
+from halfmask.reports.style import COLOURS, HATCHES, MARKERS, log_ticks, new_figure, save, series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,8 +18,7 @@ def draw(record: Record, path: Path) -> None:
     """Draw a record to a file, in the form its name asks for."""
     if record.name not in FIGURES:
         raise UsageError("this record has no figure", got=record.name, fix=f"one of {', '.join(FIGURES)} has")
-    check_path(path)
-    save(FIGURES[record.name](record), path)
+    save(lambda: FIGURES[record.name](record), path)
 
 
 def signal_figure(record: Record) -> Figure:
@@ -136,6 +135,44 @@ def mixture_figure(record: Record) -> Figure:
     return figure
 
 
+def window_figure(record: Record) -> Figure:
+    """The weight of each order, and Signal(t) with t*, its interval and the window."""
+    figure, (bars, axes) = new_figure(2)
+    orders = [row["order"] for row in record.rows]
+    bars.bar(orders, [row["weight"] for row in record.rows], **HATCHES[0])
+    for row in record.rows:
+        bars.annotate(f"{row['weight']:.4f}", (row["order"], row["weight"]), ha="center", va="bottom", fontsize=8)
+    bars.set(title="Which dependencies does the text hold?", xlabel="n-gram order", ylabel="weight", xticks=orders)
+    signal, best = record.extra["signal"], record.extra["t*"]
+    highest = max(signal)
+    axes.plot(record.extra["ratio"], [each / highest for each in signal], **series(0))
+    axes.axvspan(*record.extra["window"], color="#000000", alpha=0.08, lw=0)
+    axes.axvline(best, **series(1))
+    if record.extra["interval"]:
+        axes.axvspan(*record.extra["interval"], color=COLOURS[1], alpha=0.3, lw=0)
+    axes.annotate(f"t* = {best:.3f}", (best, 0.02), xytext=(5, 0), textcoords="offset points", fontsize=8)
+    axes.set(title="Which ratio shows most signal?", xlabel="mask ratio t", ylabel="Signal(t) / its maximum")
+    axes.set_ylim(0, 1.05)
+    return figure
+
+
+def optimal_laws_figure(record: Record) -> Figure:
+    """The optimal point and upper ends against k."""
+    figure, (axes,) = new_figure()
+    ks = [row["k"] for row in record.rows]
+    columns = {
+        "best point, 1/(k+1)": "best point",
+        "best t₁ of U[0, t₁] for the signal": "best t1, t0 = 0",
+        "best t₁ of U[0, t₁] for the samples": "fewest samples t1",
+    }
+    for i, (label, column) in enumerate(columns.items()):
+        axes.semilogx(ks, [row[column] for row in record.rows], marker=MARKERS[i], label=label, **series(i))
+    log_ticks(axes.xaxis, ks)
+    axes.set(title="How much to mask for k inputs?", xlabel="k", ylabel="mask ratio", ylim=(0, None))
+    axes.legend(fontsize=8)
+    return figure
+
+
 FIGURES: dict[str, Callable[[Record], Figure]] = {
     "theory signal": signal_figure,
     "theory optimum": optimum_figure,
@@ -143,4 +180,7 @@ FIGURES: dict[str, Callable[[Record], Figure]] = {
     "theory loss": loss_figure,
     "theory energy": energy_figure,
     "theory mixture": mixture_figure,
+    "window": window_figure,
+    "paper ngram-optimum": window_figure,
+    "paper optimal-laws": optimal_laws_figure,
 }

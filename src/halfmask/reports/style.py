@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ RC: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.6,
@@ -62,16 +63,13 @@ def series(index: int) -> dict[str, Any]:
 
 def new_figure(num_panels: int = 1) -> tuple[Figure, list[Axes]]:
     """A figure of panels side by side, without pyplot and its global state."""
-    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(RC):
-        width, height = PANEL
-        figure = Figure(figsize=(width * (1 if num_panels == 1 else 0.8 * num_panels), height), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = [figure.add_subplot(1, num_panels, panel + 1) for panel in range(num_panels)]
-    return figure, axes
+    width, height = PANEL
+    figure = Figure(figsize=(width * (1 if num_panels == 1 else 0.8 * num_panels), height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, [figure.add_subplot(1, num_panels, panel + 1) for panel in range(num_panels)]
 
 
 def log_ticks(axis: Axis, values: Sequence[float]) -> None:
@@ -85,16 +83,17 @@ def check_path(path: Path) -> None:
         raise UsageError(
             f"a figure is written to a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file",
             got=path,
-            fix=f"name it {path.with_suffix('.svg').name}",
+            fix=f"name it {path.stem or 'figure'}.svg",
         )
     check_writable(path)
 
 
-def save(figure: Figure, path: Path) -> None:
+def save(make: Callable[[], Figure], path: Path) -> None:
+    """Draw in the house style and write the file."""
     import matplotlib
 
     check_path(path)
     suffix = path.suffix.lower().removeprefix(".")
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}[suffix]
     with matplotlib.rc_context(RC), atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format=suffix, metadata=metadata)
+        make().savefig(stream, format=suffix, metadata=metadata)

@@ -1,0 +1,1 @@
+"""Text or token ids in, one small profile out; no torch."""
