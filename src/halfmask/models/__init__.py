@@ -1,0 +1,1 @@
+"""What predicts hidden tokens. Everything else knows a model by the `Denoiser` protocol alone."""

@@ -1,0 +1,43 @@
+"""What a model must offer: states for all positions, and apart from them an output layer for those that need it.
+
+    states_BTD = denoiser.hidden(tokens_BT, attend_BTT)
+    logits_NV  = states_ND @ denoiser.output_weight.T + denoiser.output_bias      (`objective.py`, `head`)
+
+The output layer is most of the work of a small model with a large vocabulary, and only hidden positions need it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Denoiser(Protocol):
+    """A `torch.nn.Module` with these."""
+
+    mask_id: int
+    vocab_size: int
+
+    def hidden(self, tokens_BT: Tensor, attend_BTT: Tensor | None = None) -> Tensor:
+        """States (B, T, D) that the output layer reads; `attend_BTT` is True where position may look at position."""
+        ...
+
+    @property
+    def output_weight(self) -> Tensor:  # (V, D)
+        ...
+
+    @property
+    def output_bias(self) -> Tensor | None:  # (V,)
+        ...
+
+
+def head(denoiser: Denoiser, states_ND: Tensor) -> Tensor:
+    """Logits of some states."""
+    return torch.nn.functional.linear(states_ND, denoiser.output_weight, denoiser.output_bias)
+
+
+def attend_within(documents_BT: Tensor) -> Tensor:
+    """Who may look at whom when rows pack several documents: those of one document."""
+    return documents_BT[:, :, None] == documents_BT[:, None, :]
