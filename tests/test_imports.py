@@ -16,8 +16,15 @@ PACKAGE = Path(halfmask.__file__).parent
 
 # Imports go one way: a layer may import those above it in this list, and itself.
 LAYERS = [
-    ["halfmask", "errors", "records", "laws"],
+    ["halfmask", "errors", "records", "noise", "recipe", "laws"],
     ["theory"],
+    ["corpus"],
+    ["masking"],
+    ["data", "models"],
+    ["objective"],
+    ["evaluation"],
+    ["training"],
+    ["experiments"],
     ["reports"],
     ["cli", "__main__"],
 ]
@@ -62,7 +69,7 @@ def test_imports_go_one_way(module: str, path: Path) -> None:
 def test_the_layers_are_those_of_the_architecture_page() -> None:
     text = (PACKAGE.parent.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     order = " → ".join(", ".join(part for part in layer if part not in ("halfmask", "__main__")) for layer in LAYERS)
-    assert order in text
+    assert order in " ".join(text.split())
 
 
 def modules_after(code: str) -> set[str]:

@@ -16,8 +16,13 @@ from halfmask.errors import HalfmaskError, UsageError, nearest
 
 # verb → (module, what it does). The module is imported when the verb is called.
 VERBS = {
+    "window": ("halfmask.cli.window", "predict the mask window of a corpus"),
+    "prepare": ("halfmask.cli.prepare", "tokenise a corpus for training"),
+    "train": ("halfmask.cli.train", "train a masked diffusion language model with any mask law"),
+    "recipe": ("halfmask.cli.recipe", "what a training recipe resolves to"),
     "theory": ("halfmask.cli.theory", "signal, optimal laws, identifiability, energy, n-gram mixtures"),
     "parity": ("halfmask.cli.parity", "the (n, k)-parity task: what a mask leaves identifiable"),
+    "paper": ("halfmask.cli.paper", "the paper's claims: run, show and check its experiments"),
     "figure": ("halfmask.cli.figure", "draw a saved record again"),
     "demo": ("halfmask.cli.demo", "the main job end to end, into a folder of results"),
     "completion": ("halfmask.cli.completion", "print the shell completion script"),
