@@ -24,7 +24,7 @@ from halfmask.masking.corrupt import Noisy
 from halfmask.models.denoiser import Denoiser, attend_within
 
 Head = Literal["chunked", "plain"]
-CHUNK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 29}  # of one chunk of float32 logits: chosen by benchmarks/head.py
+CHUNK_BYTES = {"cpu": 1 << 27, "cuda": 1 << 29}  # of one chunk of float32 logits: chosen by benchmarks/head.py
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,21 @@ class ChunkedHead(torch.autograd.Function):
             nll_N = torch.empty(num_tokens, device=states_ND.device)
             dh_ND, dw_VD = torch.empty_like(h_ND), torch.zeros_like(weight_VD, dtype=torch.float32)
             db_V = None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
-            size = max(16, CHUNK_BYTES.get(device, 1 << 26) // (4 * vocab_size))
+            size = max(16, CHUNK_BYTES.get(device, CHUNK_BYTES["cpu"]) // (4 * vocab_size))
             for start in range(0, num_tokens, size):
                 at = slice(start, start + size)
-                logits_CV = F.linear(h_ND[at], w_VD, bias).float()
-                log_total_C = logits_CV.logsumexp(dim=1)
-                picked_C = logits_CV.gather(1, target_N[at, None])[:, 0]
-                nll_N[at] = log_total_C - picked_C
+                logits_CV = F.linear(h_ND[at], w_VD, bias)
+                # softmax in few passes over memory: e^(logit - top), its sum, and one factor for both
+                p_CV = logits_CV.float().sub_(logits_CV.amax(dim=1, keepdim=True))
+                picked_C1 = p_CV.gather(1, target_N[at, None])
+                total_C1 = p_CV.exp_().sum(dim=1, keepdim=True)
+                nll_N[at] = (total_C1.log() - picked_C1)[:, 0]
                 if not needs_gradient:
                     continue
                 # d nll / d logits = softmax - one-hot, times the token's factor in the loss
-                p_CV = logits_CV.sub_(log_total_C[:, None]).exp_()
-                p_CV.scatter_add_(1, target_N[at, None], p_CV.new_full((1, 1), -1.0).expand(len(p_CV), 1))
-                d_CV = p_CV.mul_(factor_N[at, None]).to(dtype)
+                factor_C1 = factor_N[at, None]
+                p_CV.mul_(factor_C1 / total_C1).scatter_add_(1, target_N[at, None], -factor_C1)
+                d_CV = p_CV.to(dtype)
                 dh_ND[at] = d_CV @ w_VD
                 dw_VD += d_CV.T @ h_ND[at]
                 if db_V is not None:

@@ -22,6 +22,9 @@ from torch.utils.checkpoint import checkpoint
 from halfmask.errors import UsageError, nearest
 
 
+LONGEST_WRITTEN_OUT = 512  # on the CPU, in low precision; see `attend` and benchmarks/attention.py
+
+
 @dataclass(frozen=True)
 class TransformerConfig:
     """Letters: V vocabulary, D width, H heads, F width of the feed-forward layer, T positions."""
@@ -79,8 +82,7 @@ class Attention(nn.Module):
         q_BHTd, k_BHTd, v_BHTd = mixed.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
         if rotary is not None:
             q_BHTd, k_BHTd = _rotate(q_BHTd, rotary), _rotate(k_BHTd, rotary)
-        grouped = self.kv_heads < self.heads
-        y_BHTd = F.scaled_dot_product_attention(q_BHTd, k_BHTd, v_BHTd, attn_mask=attend_B1TT, enable_gqa=grouped)
+        y_BHTd = attend(q_BHTd, k_BHTd, v_BHTd, attend_B1TT)
         out: Tensor = self.out(y_BHTd.transpose(1, 2).reshape(B, T, -1))
         return out
 
@@ -178,6 +180,18 @@ class Transformer(nn.Module):
         angle_Td = torch.arange(T, device=like.device)[:, None] * self.config.rotary_base**-exponent
         angle_Td = torch.cat([angle_Td, angle_Td], dim=-1)
         return angle_Td.cos(), angle_Td.sin()
+
+
+def attend(q_BHTd: Tensor, k_BHTd: Tensor, v_BHTd: Tensor, attend_B1TT: Tensor | None) -> Tensor:
+    """torch's own attention, but for short rows in low precision on the CPU, where that is several times slower."""
+    grouped = k_BHTd.shape[1] < q_BHTd.shape[1]
+    short = k_BHTd.shape[2] <= LONGEST_WRITTEN_OUT
+    if q_BHTd.device.type != "cpu" or q_BHTd.dtype == torch.float32 or not short or grouped:
+        return F.scaled_dot_product_attention(q_BHTd, k_BHTd, v_BHTd, attn_mask=attend_B1TT, enable_gqa=grouped)
+    score_BHTT = (q_BHTd * q_BHTd.shape[-1] ** -0.5) @ k_BHTd.transpose(-1, -2)
+    if attend_B1TT is not None:
+        score_BHTT = score_BHTT.masked_fill(~attend_B1TT, -torch.inf)
+    return score_BHTT.softmax(dim=-1) @ v_BHTd  # which is computed in float32 and rounded
 
 
 def _norm(config: TransformerConfig) -> nn.Module:
