@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from halfmask import __version__
 from halfmask.cli.command import Command, build_parser
-from halfmask.errors import HalfmaskError, UsageError, nearest
+from halfmask.errors import HalfmaskError, MissingExtraError, UsageError, nearest
 
 # verb → (module, what it does). The module is imported when the verb is called.
 VERBS = {
@@ -27,6 +27,9 @@ VERBS = {
     "demo": ("halfmask.cli.demo", "the main job end to end, into a folder of results"),
     "completion": ("halfmask.cli.completion", "print the shell completion script"),
 }
+
+# What a verb needs and the base does not install: package → extra.
+EXTRAS = {"torch": "train", "yaml": "train", "safetensors": "train"}
 
 OVERVIEW = f"""usage: halfmask VERB [arguments]
 
@@ -62,6 +65,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print("\nhalfmask: interrupted", file=sys.stderr)
         return 130
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if debug or package not in EXTRAS:
+            raise
+        missing = MissingExtraError(f"halfmask {words[0]}", package=package, extra=EXTRAS[package])
+        print(f"halfmask: {missing}", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does: not an error. Keep Python from complaining at exit.
         _drop_output()

@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     recipe, origins = read_recipe(TrainRecipe, arguments.recipe, arguments.overrides)
     rows = [{"key": key, "value": _text(value), "from": origins[key]} for key, value in flat_recipe(recipe)]
-    notes = [f"mask.law {recipe.mask.law} is {recipe.mask.masking().schedule}"]
+    notes = [f"mask.law: {recipe.mask.explained()}"]
     show(Record("recipe show", f"{arguments.recipe}, resolved", {"recipe": arguments.recipe}, rows, notes), arguments)
 
 

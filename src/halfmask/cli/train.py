@@ -45,14 +45,18 @@ def run(arguments: argparse.Namespace) -> None:
             if not sys.stderr.isatty() or "bound" in line:
                 screen.print(f"step {line['step']}  {describe(line)}", highlight=False)
 
-        last = train(
-            recipe,
-            Path(arguments.out),
-            resume=arguments.resume,
-            device=arguments.device,
-            report=report,
-            say=lambda text: screen.print(text, highlight=False) if first else None,
-        )
+        try:
+            last = train(
+                recipe,
+                Path(arguments.out),
+                resume=arguments.resume,
+                device=arguments.device,
+                report=report,
+                say=lambda text: screen.print(text, highlight=False) if first else None,
+            )
+        except KeyboardInterrupt:
+            screen.print(f"stopped; the same command with --resume goes on from {arguments.out}", highlight=False)
+            raise
     if first:
         print(json.dumps(last) if arguments.json else f"wrote {arguments.out}/model and {arguments.out}/metrics.jsonl")
 

@@ -11,6 +11,7 @@ There is no causal mask anywhere, and no dropout: a step is a function of its re
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,7 +21,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from halfmask.errors import UsageError, nearest
-
 
 LONGEST_WRITTEN_OUT = 512  # on the CPU, in low precision; see `attend` and benchmarks/attention.py
 
@@ -142,16 +142,21 @@ class Transformer(nn.Module):
     def output_bias(self) -> Tensor | None:
         return None
 
-    def initialise(self, seed: int) -> None:
-        """Weights as a function of the seed: normal with deviation 0.02, smaller where a block adds to its input."""
-        random = torch.Generator(device=self.embedding.weight.device).manual_seed(seed)
+    @torch.no_grad()
+    def initialise(self, seed: int, assign: Callable[[Tensor, Tensor], object] = Tensor.copy_) -> None:
+        """Weights as a function of the seed: normal with deviation 0.02, smaller where a block adds to its input.
+
+        Numbers come from the CPU on every device, one weight at a time; `assign` may keep a shard of each.
+        """
+        random = torch.Generator().manual_seed(seed)
         small = 0.02 / math.sqrt(2 * self.config.layers)
         for name, parameter in self.named_parameters():
+            adds = name.endswith(("attention.out.weight", "feed_forward.down.weight"))
             if parameter.ndim == 1:
-                nn.init.constant_(parameter, 0.0 if name.endswith("bias") else 1.0)
+                weight = torch.full(parameter.shape, 0.0 if name.endswith("bias") else 1.0)
             else:
-                adds = name.endswith(("attention.out.weight", "feed_forward.down.weight"))
-                nn.init.normal_(parameter, std=small if adds else 0.02, generator=random)
+                weight = torch.empty(parameter.shape).normal_(std=small if adds else 0.02, generator=random)
+            assign(parameter, weight)
 
     def hidden(self, tokens_BT: Tensor, attend_BTT: Tensor | None = None) -> Tensor:
         T, longest = tokens_BT.shape[1], self.config.max_length
@@ -191,7 +196,8 @@ def attend(q_BHTd: Tensor, k_BHTd: Tensor, v_BHTd: Tensor, attend_B1TT: Tensor |
     score_BHTT = (q_BHTd * q_BHTd.shape[-1] ** -0.5) @ k_BHTd.transpose(-1, -2)
     if attend_B1TT is not None:
         score_BHTT = score_BHTT.masked_fill(~attend_B1TT, -torch.inf)
-    return score_BHTT.softmax(dim=-1) @ v_BHTd  # which is computed in float32 and rounded
+    mixed_BHTd: Tensor = score_BHTT.softmax(dim=-1) @ v_BHTd  # the softmax is computed in float32 and rounded
+    return mixed_BHTd
 
 
 def _norm(config: TransformerConfig) -> nn.Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import torch
 from torch import nn
 
 from halfmask.data.batches import Batches
@@ -14,7 +15,7 @@ from halfmask.models.transformer import Transformer, preset
 from halfmask.noise import Noise
 from halfmask.objective import MaskedLoss
 from halfmask.training.optim import make_optimizer
-from halfmask.training.parallel import World, parallelise
+from halfmask.training.parallel import World, assign_shard, parallelise
 from halfmask.training.recipe import TrainRecipe
 from halfmask.training.step import Step
 
@@ -24,8 +25,7 @@ def make_step(recipe: TrainRecipe, data: TokenData, world: World) -> Step:
         raise UsageError(
             f"step.rows must be a multiple of the {world.size} processes", got=recipe.step.rows, fix="change either"
         )
-    model = make_model(recipe, data).to(world.device)
-    module = parallelise(MaskedLoss(model, recipe.step.head), recipe.step, world)
+    model, module = make_module(recipe, data, world)
     return Step(
         recipe=recipe,
         world=world,
@@ -45,8 +45,24 @@ def make_step(recipe: TrainRecipe, data: TokenData, world: World) -> Step:
     )
 
 
-def make_model(recipe: TrainRecipe, data: TokenData) -> nn.Module:
-    """A transformer with weights of the seed, or a pretrained model behind the same protocol."""
+def make_module(recipe: TrainRecipe, data: TokenData, world: World) -> tuple[nn.Module, nn.Module]:
+    """The model, and the loss around it as the loop calls it. A sharded model gets its weights shard by shard."""
+    model = make_model(recipe, data, sharded=world.size > 1 and recipe.step.parallel == "fsdp")
+    late = next(model.parameters()).is_meta
+    if not late:
+        if isinstance(model, Transformer):
+            model.initialise(recipe.seed)
+        model.to(world.device)
+    module = parallelise(MaskedLoss(model, recipe.step.head), recipe.step, world)
+    if late:
+        assert isinstance(model, Transformer)
+        module.to_empty(device=world.device)
+        model.initialise(recipe.seed, assign_shard)
+    return model, module
+
+
+def make_model(recipe: TrainRecipe, data: TokenData, *, sharded: bool = False) -> nn.Module:
+    """A transformer before its weights are set, or a pretrained model behind the same protocol."""
     chosen = asdict(recipe.model)
     name, pretrained = chosen.pop("preset"), chosen.pop("pretrained")
     if pretrained is not None:
@@ -60,8 +76,9 @@ def make_model(recipe: TrainRecipe, data: TokenData) -> nn.Module:
         max_length=recipe.data.length,
         **{key: value for key, value in chosen.items() if value is not None},
     )
-    model = Transformer(config)
-    model.initialise(recipe.seed)
+    # On its way from meta a tied output layer would part from its embedding; models with one are small.
+    with torch.device("meta" if sharded and not config.tied else "cpu"):
+        model = Transformer(config)
     model.checkpointing = recipe.step.checkpointing
     if recipe.step.compile:
         for block in model.blocks:

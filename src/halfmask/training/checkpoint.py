@@ -161,12 +161,8 @@ def save_model(model: nn.Module, path: Path, world: World) -> None:
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     weights = cast("dict[str, Tensor]", get_model_state_dict(model, options=options))
     if world.is_first:
-        seen: dict[int, str] = {}
-        unique = {
-            name: tensor.contiguous()
-            for name, tensor in weights.items()
-            if seen.setdefault(tensor.data_ptr(), name) == name  # tied weights are stored once
-        }
+        twice = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
+        unique = {name: tensor.contiguous() for name, tensor in weights.items() if name not in twice}
         save_file(unique, path / "model.safetensors.partial")
         (path / "model.safetensors.partial").replace(path / "model.safetensors")
     world.wait()

@@ -21,11 +21,12 @@ from halfmask.errors import HalfmaskError
 from halfmask.evaluation.bound import Bound, bound_losses, model_losses
 from halfmask.models.transformer import Transformer
 from halfmask.objective import HiddenTokens
+from halfmask.training.board import open_board
 from halfmask.training.build import make_step, model_card
 from halfmask.training.checkpoint import State, save_card, save_model
 from halfmask.training.meter import matrix_peak, step_operations
 from halfmask.training.optim import Averaged
-from halfmask.training.parallel import open_world
+from halfmask.training.parallel import World, let_go, open_world
 from halfmask.training.recipe import TrainRecipe
 from halfmask.training.run import Run
 from halfmask.training.step import Step, Taken
@@ -47,19 +48,22 @@ def train(
     say: Callable[[str], None] = lambda text: None,
 ) -> Line:
     """Run a recipe to its end; returns the last line of metrics. An interrupt saves before it leaves."""
-    with open_world(device) as world, _asked_to_stop() as stop:
+    with open_world(device) as world, _asked_to_stop() as stop, open_board(recipe, folder, world) as board:
         data = TokenData.open(recipe.data.folder)
+        has_bound = "validation" in data.splits
         step_of = make_step(recipe, data, world)
         averaged = Averaged(step_of.model, recipe.optimizer.ema) if recipe.optimizer.ema else None
         state, run = State(step_of.model, step_of.optimizer, averaged), Run(folder)
         if world.is_first:
-            run.start(recipe, world.size, resume=resume)
+            run.start(recipe, data, world.size, resume=resume)
             save_card(folder / "model", model_card(recipe, step_of.model, data), data.tokenizer_file)
         world.wait()
         first = state.load(run.checkpoints, world, say) if resume else 0
         if world.is_first:
             run.forget_after(first)
-            say(f"steps {first} to {recipe.steps}, law {recipe.mask.law}, {world.size} process(es) on {world.device}")
+            say(f"steps {first} to {recipe.steps}, {recipe.mask.explained()}, {_where(world)}")
+            if not has_bound:
+                say(f"{recipe.data.folder} has no validation split: no held-out bound")
         line, lap = run.last_line(), _Lap(step_of)
         for step, prepared in _ahead(step_of.prepare, range(first, recipe.steps)):
             lap.add(step, step_of.take(step, prepared))
@@ -68,7 +72,7 @@ def train(
             done, last = step + 1, step + 1 == recipe.steps
             due = _due(done, recipe.log_every, last=last)
             save = _due(done, recipe.save_every, last=last)
-            evaluate = _due(done, recipe.evaluate.every, last=last)
+            evaluate = has_bound and _due(done, recipe.evaluate.every, last=last)
             stopping = world.total(int(stop.asked)) > 0 if due or world.size == 1 else False
             if due or save or evaluate or stopping:
                 line = {"step": done, **lap.finish(done)}  # raises where the loss is not finite: nothing bad is saved
@@ -77,6 +81,7 @@ def train(
                     lap.start(done)
                 if world.is_first:
                     run.log(line)
+                    board.log(line)
                     report(line)
             if save or stopping:
                 state.save(run.checkpoints, done, world, recipe.keep)
@@ -86,6 +91,10 @@ def train(
             averaged.swap()
         save_model(step_of.model, folder / "model", world)
         return line
+
+
+def _where(world: World) -> str:
+    return f"{world.size} processes on {world.device.type}" if world.size > 1 else f"one process on {world.device}"
 
 
 def _due(done: int, every: int, *, last: bool) -> bool:
@@ -133,6 +142,7 @@ def _evaluated(step_of: Step, averaged: Averaged | None) -> Iterator[None]:
     try:
         yield
     finally:
+        let_go(step_of.module)
         step_of.module.train()
         if averaged is not None:
             averaged.swap()

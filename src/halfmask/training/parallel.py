@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from halfmask.errors import UsageError
 from halfmask.models.transformer import Block
@@ -86,6 +87,20 @@ def parallelise(module: nn.Module, recipe: StepRecipe, world: World) -> nn.Modul
             fully_shard(child, mesh=mesh, mp_policy=policy)
     fully_shard(module, mesh=mesh, mp_policy=policy)
     return module
+
+
+def assign_shard(parameter: Tensor, whole: Tensor) -> None:
+    """Keep this process's part of a weight that every process has computed."""
+    assert isinstance(parameter, DTensor)
+    whole = whole.to(parameter.device)
+    parameter.copy_(distribute_tensor(whole, parameter.device_mesh, parameter.placements, src_data_rank=None))
+
+
+def let_go(module: nn.Module) -> None:
+    """After a forward pass without a backward one, FSDP2 still holds the gathered weights of its root."""
+    for child in module.modules():
+        if isinstance(child, FSDPModule):
+            child.reshard()
 
 
 @contextlib.contextmanager

@@ -48,6 +48,11 @@ class MaskRecipe:
     def masking(self) -> Masking:
         return Masking(parse_schedule(self.law), self.weight, self.draws, self.hiding)
 
+    def explained(self) -> str:
+        """The law as it was written and, where that is a name, what it stands for."""
+        meant = str(self.masking().schedule)
+        return f"law {self.law}" if meant == self.law else f"law {self.law}, which is {meant}"
+
 
 @dataclass(frozen=True)
 class OptimizerRecipe:

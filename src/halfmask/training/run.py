@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from halfmask import __version__
+from halfmask.data.tokens import TokenData
 from halfmask.errors import DataError, UsageError
 from halfmask.recipe import dump_recipe, flat_recipe, read_recipe
 from halfmask.records import atomic_write, plain
@@ -35,8 +36,9 @@ class Run:
     def metrics(self) -> Path:
         return self.folder / "metrics.jsonl"
 
-    def start(self, recipe: TrainRecipe, world_size: int, *, resume: bool) -> None:
+    def start(self, recipe: TrainRecipe, data: TokenData, world_size: int, *, resume: bool) -> None:
         """Make the folder, or check that what is there is this run."""
+        meant = {"law": str(recipe.mask.masking().schedule), "tokens": data.splits["train"].digest}
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -45,13 +47,13 @@ class Run:
             ) from error
         path = self.folder / "recipe.yaml"
         if path.exists():
-            self._check_same(recipe, resume=resume)
+            self._check_same(recipe, meant, resume=resume)
         with atomic_write(path) as stream:
             stream.write(dump_recipe(recipe))
         with atomic_write(self.folder / "run.json") as stream:
-            json.dump({**made_by(), "processes": world_size, "law": recipe.mask.law}, stream, indent=1)
+            json.dump({**meant, "processes": world_size, **made_by()}, stream, indent=1)
 
-    def _check_same(self, recipe: TrainRecipe, *, resume: bool) -> None:
+    def _check_same(self, recipe: TrainRecipe, meant: dict[str, str], *, resume: bool) -> None:
         if not resume:
             raise UsageError(
                 "a run needs a folder of its own",
@@ -62,6 +64,13 @@ class Run:
         old, new = dict(flat_recipe(before)), dict(flat_recipe(recipe))
         free = FREE_TO_CHANGE | ({"steps"} if recipe.optimizer.schedule == "constant" else set())
         changed = [key for key in new if new[key] != old[key] and key not in free]
+        try:
+            there = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            there = meant  # killed before it was written: nothing has been trained
+        # What a recipe names can change behind its name: a profile's window, the tokens in a folder.
+        old, new = {**old, **{key: there.get(key) for key in meant}}, {**new, **meant}
+        changed += [key for key in meant if new[key] != old[key]]
         if changed:
             key = changed[0]
             raise UsageError(
