@@ -62,10 +62,12 @@ class MaskingCollator:
             attention_BT[b, : len(ids)] = 1
         batch = Batch(self._key(tokens_BT), np.arange(num_rows), num_rows, tokens_BT, maskable_BT)
         noisy = self.masking.noisy(batch, Noise(self.seed), self.mask_id)
+        labels_BT = torch.from_numpy(np.where(maskable_BT, tokens_BT, IGNORED))
         return {
             "input_ids": torch.from_numpy(noisy.tokens_BT),
             "attention_mask": torch.from_numpy(attention_BT),
-            "labels": torch.from_numpy(np.where(maskable_BT, tokens_BT, IGNORED)),
+            "labels": labels_BT,
+            "shift_labels": labels_BT,  # says that nothing is shifted: else the Trainer leaves out the first column
             "weights": torch.from_numpy((noisy.hidden_BT * noisy.weight_B[:, None]).astype(np.float32)),
         }
 
