@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check env docs wheel benchmarks clean
+.PHONY: demo test check env docs wheel kills benchmarks clean
 .DELETE_ON_ERROR:
 
 demo: env  ## run the main job and name the files it wrote
@@ -32,6 +32,9 @@ docs: env  ## rewrite the generated parts of the documentation
 
 wheel: env  ## build the wheel, install it into an empty environment, run it outside the tree
 	$(BIN)/python tests/wheel.py
+
+kills: env  ## kill a training run at random moments, and compare
+	cd tests && ../$(BIN)/python kills.py
 
 benchmarks: env  ## every benchmark, with its check
 	for file in $(filter-out benchmarks/bench.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file --check || exit 1; done

@@ -11,7 +11,6 @@ import argparse
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 (its usual name)
 
-from bench import Result, main
+from bench import Result, Watch, main
 from halfmask.laws import Window
 from halfmask.masking.corrupt import Batch, Masking
 from halfmask.masking.schedules import Always
@@ -156,33 +155,11 @@ def memory_of(arguments: argparse.Namespace) -> float:
         before = torch.cuda.memory_allocated()
         bench.step(arguments.memory_of)
         return float(torch.cuda.max_memory_allocated() - before - gradients)
-    watch = _Watch()
+    watch = Watch()
     before = watch.now()
     with watch:
         bench.step(arguments.memory_of)
     return float(watch.highest - before - gradients)
-
-
-class _Watch:
-    """The highest resident size while it is open, read every two milliseconds."""
-
-    def now(self) -> int:
-        with open("/proc/self/statm") as stream:  # noqa: PTH123 (read often)
-            return int(stream.read().split()[1]) * 4096
-
-    def __enter__(self) -> None:
-        self.highest, self.open = self.now(), True
-        self.thread = threading.Thread(target=self.watch)
-        self.thread.start()
-
-    def watch(self) -> None:
-        while self.open:
-            self.highest = max(self.highest, self.now())
-            time.sleep(0.002)
-
-    def __exit__(self, *error: object) -> None:
-        self.open = False
-        self.thread.join()
 
 
 def _profile(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from halfmask.cli.command import Command
-from halfmask.cli.output import console
+from halfmask.cli.output import add_output, check_plot, console, show, wrote
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="FOLDER", help="of the run: metrics, checkpoints, model")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="(default: cuda where there is one)")
-    parser.add_argument("--json", action="store_true", help="print the last line of metrics as JSON")
+    add_output(parser)
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -27,14 +27,15 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    import json
     import os
 
     from halfmask.recipe import read_recipe
     from halfmask.training.recipe import TrainRecipe
 
+    check_plot(arguments)
     recipe, _ = read_recipe(TrainRecipe, arguments.recipe, arguments.overrides)
     from halfmask.training.loop import train
+    from halfmask.training.run import Run
 
     first = os.environ.get("RANK", "0") == "0"
     screen = console(stderr=True)
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
                 screen.print(f"step {line['step']}  {describe(line)}", highlight=False)
 
         try:
-            last = train(
+            train(
                 recipe,
                 Path(arguments.out),
                 resume=arguments.resume,
@@ -58,7 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
             screen.print(f"stopped; the same command with --resume goes on from {arguments.out}", highlight=False)
             raise
     if first:
-        print(json.dumps(last) if arguments.json else f"wrote {arguments.out}/model and {arguments.out}/metrics.jsonl")
+        show(Run(Path(arguments.out)).record(), arguments)
+        wrote(f"{arguments.out}/model and {arguments.out}/metrics.jsonl", arguments)
 
 
 def describe(line: dict[str, Any]) -> str:

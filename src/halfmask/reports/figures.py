@@ -173,6 +173,24 @@ def optimal_laws_figure(record: Record) -> Figure:
     return figure
 
 
+def train_figure(record: Record) -> Figure:
+    """Loss and held-out bound against steps, and the loss at every ratio at the end."""
+    extra = record.extra
+    has_bound = bool(extra["bounds"])
+    figure, axes = new_figure(2 if has_bound else 1)
+    axes[0].plot(extra["steps"], extra["losses"], label="training loss under its law", **series(0))
+    if has_bound:
+        step, bound, error = zip(*extra["bounds"], strict=True)
+        axes[0].errorbar(step, bound, error, marker=MARKERS[1], label="held-out bound", **series(1))
+        num = len(extra["loss by ratio"])
+        ratio = [(stratum + 0.5) / num for stratum in range(num)]
+        axes[1].plot(ratio, extra["loss by ratio"], marker=MARKERS[0], **series(0))
+        axes[1].set(title="What does it know at each ratio?", xlabel="mask ratio t", ylabel="nats per hidden token")
+    axes[0].set(title="Does it still learn?", xlabel="step", ylabel="nats per token")
+    axes[0].legend(fontsize=8)
+    return figure
+
+
 FIGURES: dict[str, Callable[[Record], Figure]] = {
     "theory signal": signal_figure,
     "theory optimum": optimum_figure,
@@ -181,6 +199,7 @@ FIGURES: dict[str, Callable[[Record], Figure]] = {
     "theory energy": energy_figure,
     "theory mixture": mixture_figure,
     "window": window_figure,
+    "train": train_figure,
     "paper ngram-optimum": window_figure,
     "paper optimal-laws": optimal_laws_figure,
 }

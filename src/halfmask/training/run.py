@@ -20,7 +20,7 @@ from halfmask import __version__
 from halfmask.data.tokens import TokenData
 from halfmask.errors import DataError, UsageError
 from halfmask.recipe import dump_recipe, flat_recipe, read_recipe
-from halfmask.records import atomic_write, plain
+from halfmask.records import Record, atomic_write, plain
 from halfmask.training.recipe import TrainRecipe
 
 
@@ -90,6 +90,25 @@ class Run:
         kept = [line for line in self.metrics.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
         with atomic_write(self.metrics) as stream:
             stream.writelines(f"{line}\n" for line in kept)
+
+    def record(self) -> Record:
+        """What the run has measured so far: its last line as a row, and its curves."""
+        lines = self.lines()
+        bounds = [line for line in lines if "bound" in line]
+        row = {key: value for key, value in (lines[-1] if lines else {}).items() if not isinstance(value, list)}
+        made_by = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+        return Record(
+            name="train",
+            title=f"{self.folder}: law {made_by['law']}",
+            settings=made_by,
+            rows=[row],
+            extra={
+                "steps": [line["step"] for line in lines],
+                "losses": [line["loss"] for line in lines],
+                "bounds": [[line["step"], line["bound"], line["bound error"]] for line in bounds],
+                "loss by ratio": bounds[-1]["loss by ratio"] if bounds else [],
+            },
+        )
 
     def last_line(self) -> dict[str, Any]:
         return next(reversed(self.lines()), {})
