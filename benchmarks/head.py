@@ -1,8 +1,9 @@
 """The output layer and its loss, forward and backward: ours in chunks against torch's two ways.
 
-Plain: all logits at once. Built in: `torch.nn.functional.linear_cross_entropy`, as it comes and in pieces of tokens. Shape: the hidden tokens of 32 rows of 150 at half masking, vocabulary 50,304, width 512, in
-bfloat16. Memory is the peak over what stands before, in a process of its own for each way. On a GPU, kernel libraries
-are the other choice; they cannot be tried without one.
+Plain: all logits at once. Built in: `torch.nn.functional.linear_cross_entropy`, as it comes and in pieces of tokens.
+Shape: the hidden tokens of 32 rows of 150 at half masking, vocabulary 50,304, width 512, in bfloat16. Memory is the
+peak over what stands before, in a process of its own for each way. On a GPU, kernel libraries are another choice;
+they cannot be tried without one.
 """
 
 from __future__ import annotations
