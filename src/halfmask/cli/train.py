@@ -20,7 +20,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", metavar="RECIPE", help="a YAML file of what differs from the defaults")
+    parser.add_argument(
+        "recipe",
+        metavar="RECIPE",
+        help="a YAML file of what differs from the defaults, or a name that `halfmask recipe list` shows",
+    )
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="such as optimizer.lr=1e-3 mask.law=0.45-0.55"
     )
