@@ -136,7 +136,7 @@ def _join(shards: list[Path], split: str, num_documents: int, folder: Path) -> S
 def _read(path: Path, split: str) -> list[NDArray[Any]] | None:
     """What a shard has of a split, if anything."""
     try:
-        with np.load(path, allow_pickle=False) as shard:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as shard:
             names = [f"{split}.{name}" for name in ("tokens", "starts", "size")]
             return [shard[name] for name in names] if names[0] in shard else None
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
