@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from halfmask.errors import DataError, UsageError, nearest
+from halfmask.errors import DataError, MissingExtraError, UsageError, nearest
 
 Tree = TypeVar("Tree")
 Origins = dict[str, str]  # dotted key → where its value came from
@@ -73,9 +73,7 @@ def flat_recipe(recipe: Any, prefix: str = "") -> list[tuple[str, Any]]:
 
 def dump_recipe(recipe: Any) -> str:
     """YAML that `read_recipe` reads back to an equal recipe."""
-    import yaml
-
-    return str(yaml.safe_dump(_plain(recipe), sort_keys=False, allow_unicode=True, default_flow_style=None))
+    return str(_yaml().safe_dump(_plain(recipe), sort_keys=False, allow_unicode=True, default_flow_style=None))
 
 
 def _plain(value: Any) -> Any:
@@ -116,9 +114,16 @@ def _parsed_override(text: str) -> Any:
     return None if text in ("", "~", "null") else text
 
 
-def _parsed(text: str, where: str) -> Any:
-    import yaml
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtraError("a recipe", package="pyyaml", extra="train") from error
+    return yaml
 
+
+def _parsed(text: str, where: str) -> Any:
+    yaml = _yaml()
     try:
         return yaml.load(text, Loader=_loader())
     except yaml.YAMLError as error:
@@ -128,9 +133,9 @@ def _parsed(text: str, where: str) -> Any:
 @cache
 def _loader() -> Any:
     """YAML with texts and null alone, which refuses a key that is written twice."""
-    import yaml
+    yaml = _yaml()
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc,name-defined]  # the package is optional
         yaml_implicit_resolvers = {  # noqa: RUF012 (as the base class declares it)
             first: [(tag, pattern) for tag, pattern in each if tag == "tag:yaml.org,2002:null"]
             for first, each in yaml.SafeLoader.yaml_implicit_resolvers.items()
