@@ -3,8 +3,8 @@
 write_shards(texts, …) ──▶ 000000.npz, 000001.npz, …   whole or not there; those that are there are not made again
 assemble(shards, …)    ──▶ SPLIT.tokens, SPLIT.documents.npy
 
-The tokenizers package spreads the texts of a shard over all cores. Some shards are on their way at once, so that
-reading, and what Python does with the ids, keeps no core waiting.
+The tokenizers package spreads the texts of a shard over all cores. Meanwhile the next is read, and where there are
+many cores some are on their way at once, so that what Python does with the ids keeps none of them waiting.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from halfmask.data.vocabulary import Vocabulary
 from halfmask.errors import DataError
 from halfmask.records import atomic_write
 
-SHARD_CHARACTERS = 1 << 22  # tokenised in one call: about 300 MB of memory, a second of work
-NUM_THREADS = max(2, min(8, (os.cpu_count() or 1) // 2))  # shards on their way
+SHARD_CHARACTERS = 1 << 22  # tokenised in one call: about 200 MB of memory, a second of work
+NUM_THREADS = max(1, min(8, (os.cpu_count() or 1) // 4))  # shards on their way at once, beside the reading
 
 Arrays = dict[str, NDArray[Any]]
 
