@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halfmask.cli.main import main
-from halfmask.errors import DataError, MissingExtraError, UsageError
+from halfmask.errors import DataError, UsageError
 from halfmask.recipe import dump_recipe, flat_recipe, read_recipe, shipped_recipes
 from halfmask.training.recipe import TrainRecipe
 
@@ -235,14 +234,6 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             read_recipe(Tree, name)
 
 
-def test_yaml_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(
-        MissingExtraError, match=r"a recipe needs the package pyyaml, .*pip install 'halfmask\[train\]'"
-    ):
-        read_recipe(TrainRecipe, "demo")
-
-
 # Recipes of the package
 
 
@@ -293,7 +284,6 @@ def test_list_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert rows["mask.law"] == ("0.45-0.55", "command line")
     assert rows["optimizer.betas"] == ("[0.8, 0.9]", "command line")
     assert rows["step.compile"] == ("false", "default") and rows["model.width"] == ("–", "default")
-    assert record["notes"] == []
 
 
 def test_show_says_what_a_predicted_law_is(
@@ -304,7 +294,7 @@ def test_show_says_what_a_predicted_law_is(
     assert main(["window", "words.txt", "--out", "profile.json"]) == 0
     capsys.readouterr()
     assert main(["recipe", "show", "demo", "mask.law=predicted:profile.json"]) == 0
-    assert re.search(r"^mask.law predicted:profile.json is 0\.\d+-0\.\d+$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"predicted:profile.json.* is 0\.\d+-0\.\d+$", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from halfmask.errors import DataError, MissingExtraError, UsageError, nearest
+from halfmask.errors import DataError, UsageError, nearest
 
 Tree = TypeVar("Tree")
 Origins = dict[str, str]  # dotted key → where its value came from
@@ -73,7 +73,9 @@ def flat_recipe(recipe: Any, prefix: str = "") -> list[tuple[str, Any]]:
 
 def dump_recipe(recipe: Any) -> str:
     """YAML that `read_recipe` reads back to an equal recipe."""
-    return str(_yaml().safe_dump(_plain(recipe), sort_keys=False, allow_unicode=True, default_flow_style=None))
+    import yaml
+
+    return str(yaml.safe_dump(_plain(recipe), sort_keys=False, allow_unicode=True, default_flow_style=None))
 
 
 def _plain(value: Any) -> Any:
@@ -114,16 +116,9 @@ def _parsed_override(text: str) -> Any:
     return None if text in ("", "~", "null") else text
 
 
-def _yaml() -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingExtraError("a recipe", package="pyyaml", extra="train") from error
-    return yaml
-
-
 def _parsed(text: str, where: str) -> Any:
-    yaml = _yaml()
+    import yaml
+
     try:
         return yaml.load(text, Loader=_loader())
     except yaml.YAMLError as error:
@@ -133,9 +128,9 @@ def _parsed(text: str, where: str) -> Any:
 @cache
 def _loader() -> Any:
     """YAML with texts and null alone, which refuses a key that is written twice."""
-    yaml = _yaml()
+    import yaml
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc,name-defined]  # the package is optional
+    class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers = {  # noqa: RUF012 (as the base class declares it)
             first: [(tag, pattern) for tag, pattern in each if tag == "tag:yaml.org,2002:null"]
             for first, each in yaml.SafeLoader.yaml_implicit_resolvers.items()

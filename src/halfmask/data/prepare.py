@@ -95,15 +95,14 @@ def prepare(
 
     `limit` stops at the end of the document that brings the training sources to so many characters.
     """
-    plan, out = (
-        _plan(sources, tokens, reading or Reading(), limit, {"validation": validation, "test": test}),
-        Path(out),
-    )
+    out = Path(out)
+    plan = _plan(sources, tokens, reading or Reading(), limit, {"validation": validation, "test": test})
     begun = _begun(out)
     _check_same(out, begun, plan.settings)
     origins = plan.origins()
     finished = TokenData.open(out) if (out / MANIFEST).exists() else None
     if finished and finished.sources == plan.sources and any(map(_is_of_hub, origins)):
+        shutil.rmtree(out / PARTS, ignore_errors=True)
         return _as_it_was(finished)  # to find that nothing changed, all would have to be fetched again
 
     with _parts(out) as parts:
