@@ -19,7 +19,12 @@ def main() -> None:
         wheel = build(outside)
         check_contents(wheel)
         program = install(wheel, outside / "environment")
-        for words in (["--version"], ["demo", "--out", "results"], ["theory", "optimum", "--k", "6", "--json"]):
+        for words in (
+            ["--version"],
+            ["demo", "--out", "results"],
+            ["theory", "optimum", "--k", "6", "--json"],
+            ["recipe", "list"],
+        ):
             run([program, *words], outside)
         num_files = len(list((outside / "results").iterdir()))
         assert num_files > 0
@@ -34,10 +39,11 @@ def build(outside: Path) -> Path:
 
 
 def check_contents(wheel: Path) -> None:
-    """Every module of the tree is in the wheel, and nothing that is not the package's."""
+    """Every module and recipe of the tree is in the wheel, and nothing that is not the package's."""
     names = set(zipfile.ZipFile(wheel).namelist())
-    modules = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
-    assert modules <= names, f"missing from the wheel: {sorted(modules - names)}"
+    files = {path for ending in ("py", "yaml") for path in (ROOT / "src").rglob(f"*.{ending}")}
+    wanted = {str(path.relative_to(ROOT / "src")) for path in files}
+    assert wanted <= names, f"missing from the wheel: {sorted(wanted - names)}"
     strange = {name for name in names if not name.startswith(("halfmask/", "halfmask-"))}
     assert not strange, f"not the package's: {sorted(strange)}"
 

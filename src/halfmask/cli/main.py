@@ -18,8 +18,9 @@ from halfmask.errors import HalfmaskError, MissingExtraError, UsageError, neares
 VERBS = {
     "window": ("halfmask.cli.window", "predict the mask window of a corpus"),
     "prepare": ("halfmask.cli.prepare", "tokenise a corpus for training"),
+    "tokens": ("halfmask.cli.tokens", "what a folder of tokens holds"),
     "train": ("halfmask.cli.train", "train a masked diffusion language model with any mask law"),
-    "recipe": ("halfmask.cli.recipe", "what a training recipe resolves to"),
+    "recipe": ("halfmask.cli.recipe", "the recipes of the package, and what any resolves to"),
     "theory": ("halfmask.cli.theory", "signal, optimal laws, identifiability, energy, n-gram mixtures"),
     "parity": ("halfmask.cli.parity", "the (n, k)-parity task: what a mask leaves identifiable"),
     "paper": ("halfmask.cli.paper", "the paper's claims: run, show and check its experiments"),

@@ -107,7 +107,7 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Advance]:
-    """Yields `advance(done, total, stage)`; silent where nobody watches. The stage "reading" counts bytes."""
+    """Yields `advance(done, total, stage)`; silent where nobody watches. Reading and copying count bytes."""
     if not sys.stderr.isatty():
         yield lambda done, total, stage=what: None
         return
@@ -117,7 +117,7 @@ def progress_bar(what: str) -> Iterator[Advance]:
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            if task.description == "reading":
+            if task.description in ("reading", "copying"):
                 return Text(f"{task.completed / 1e6:.1f} MB, {(task.speed or 0) / 1e6:.1f} MB/s")
             return Text(f"{task.percentage:.0f} %" if task.total else "")
 

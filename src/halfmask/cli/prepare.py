@@ -23,6 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "bytes, a tokenizer.json, a tokenizer's folder, hub:NAME, or bpe:N to train a byte-level BPE of N tokens on "
         "the training split; 4096 suit small models, whose embeddings would outgrow them with more"
     )
+    parser.add_argument(
+        "--limit", type=int, metavar="CHARACTERS", help="of SOURCE, rounded up to whole documents (default: all of it)"
+    )
     held_out = "(one document cannot be shared out: see --documents)"
     parser.add_argument("--validation", type=float, metavar="SHARE", help=f"of the documents, 0.05 {held_out}")
     parser.add_argument("--test", type=float, metavar="SHARE", help="of the documents, none unless asked for")
@@ -50,6 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
                 arguments.out,
                 tokens=arguments.tokens,
                 reading=reading,
+                limit=arguments.limit,
                 validation=_share(arguments, "validation", 0.05),
                 test=_share(arguments, "test", 0.0),
                 progress=advance,

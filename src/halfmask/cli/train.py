@@ -20,7 +20,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", metavar="RECIPE", help="a YAML file of what differs from the defaults")
+    parser.add_argument(
+        "recipe",
+        metavar="RECIPE",
+        help="a YAML file of what differs from the defaults, or a name that `halfmask recipe list` shows",
+    )
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="such as optimizer.lr=1e-3 mask.law=0.45-0.55"
     )
@@ -93,9 +97,8 @@ COMMANDS = [
         configure,
         run,
         (
-            "halfmask prepare builtin --out data --tokens bpe:1000 --validation 0.05 && "
-            "echo 'data: {folder: data}' > recipe.yaml && "
-            "halfmask train recipe.yaml steps=2 step.rows=4 mask.law=0.45-0.55 --out run",
+            "halfmask prepare builtin --out tokens --tokens bpe:1000 && "
+            "halfmask train demo steps=2 step.rows=4 mask.law=0.45-0.55 --out run",
         ),
     )
 ]

@@ -69,13 +69,15 @@ class Batches:
 def held_out_rows(
     file: TokenFile, *, length: int, limit: int | None = None, packing: Packing = "concatenate"
 ) -> Batch:
-    """For evaluation: the first `limit` rows, one after another from the start of the file; a rest is left out."""
+    """For evaluation: all rows of the file one after another, a rest left out; or `limit` of them, evenly spread."""
     _check(file, length, packing)
-    num_rows = len(file.tokens_N) // length
-    if limit is not None:
-        num_rows = min(num_rows, limit)
+    if limit is not None and limit < 1:
+        raise UsageError("an evaluation needs 1 row or more", got=limit, fix="give for example 64")
+    all_rows = len(file.tokens_N) // length
+    num_rows = all_rows if limit is None else min(all_rows, limit)
     rows_B = np.arange(num_rows)
-    return _cut(file, rows_B * length, length, packing, step=0, rows_B=rows_B, num_rows=num_rows)
+    start_B = rows_B * all_rows // num_rows * length
+    return _cut(file, start_B, length, packing, step=0, rows_B=rows_B, num_rows=num_rows)
 
 
 def _check(file: TokenFile, length: int, packing: str) -> None:

@@ -10,9 +10,11 @@ Opening checks that everything is there and as long as it must be; `verify` read
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfmask import __version__
 from halfmask.errors import DataError, UsageError, nearest
+from halfmask.records import Record, atomic_write
 
 if TYPE_CHECKING:
     from halfmask.data.vocabulary import Vocabulary
@@ -63,6 +67,7 @@ class TokenData:
     splits: dict[str, Split]
     settings: dict[str, Any]  # that made it
     left_out: dict[str, int]  # documents of a split that are held out in another
+    skipped: list[str]  # what was broken, in words
     sources: dict[str, list[str]]
 
     @classmethod
@@ -72,29 +77,66 @@ class TokenData:
         prepare = f"halfmask prepare SOURCE --out {folder}"
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            kind, form = fields.pop("halfmask"), fields.pop("format")
-            del fields["version"]
+            if not isinstance(fields, dict):
+                raise ValueError(f"a {type(fields).__name__}")
+            kind, form, digest = (fields.pop(key) for key in ("halfmask", "format", "digest"))
             if (kind, form) != (KIND, FORMAT):
                 raise ValueError(f"{kind}, format {form}, where {KIND}, format {FORMAT} is read")
-            splits = {name: Split(**split) for name, split in fields.pop("splits").items()}
-            data = cls(folder=folder, splits=splits, **fields)
+            if digest != _digest(fields):
+                raise ValueError("one that was changed after it was written")
         except OSError as error:
             raise DataError(
                 f"{folder} must be a folder of tokens",
                 got="no manifest.json in it" if folder.is_dir() else error.strerror or error,
                 fix=f"make one: {prepare} (the same command goes on where it was stopped)",
             ) from error
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, KeyError) as error:
             raise DataError(
                 f"{path} must be the manifest of a folder of tokens",
-                got=str(error).partition("\n")[0],
+                got=f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0],
                 fix=f"remove the folder and make it again: {prepare}",
             ) from error
+        del fields["version"]  # for people
+        splits = {name: Split(**split) for name, split in fields.pop("splits").items()}
+        data = cls(folder=folder, splits=splits, **fields)
         for name in splits:
             data.split(name)
         if data.tokenizer_file is not None and not data.tokenizer_file.is_file():
             raise data._broken(data.tokenizer_file, "must be there", "nothing")
         return data
+
+    def save(self, path: Path) -> None:
+        """The manifest; the digest says that nobody changed it."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del fields["folder"]
+        fields |= {"version": __version__, "splits": {name: asdict(split) for name, split in self.splits.items()}}
+        sealed = {"halfmask": KIND, "format": FORMAT, "digest": _digest(fields), **fields}
+        with atomic_write(path) as stream:
+            json.dump(sealed, stream, indent=1, ensure_ascii=False)
+
+    def record(self, name: str, notes: Sequence[str] = ()) -> Record:
+        rows = [
+            {
+                "split": split,
+                "documents": each.documents,
+                "tokens": each.tokens,
+                "tokens per character": each.tokens / max(each.characters, 1),
+                "tokens per byte": each.tokens / max(each.bytes, 1),
+            }
+            for split, each in self.splits.items()
+        ]
+        ids = f"{self.vocab_size:,} ids; {self.end_id} ends a document, {self.mask_id} is a hidden token"
+        left_out = [
+            f"left out of {split}: {num:,} documents that are held out" for split, num in self.left_out.items()
+        ]
+        return Record(
+            name=name,
+            title=f"Tokens in {self.folder}",
+            settings={"tokenizer": self.tokenizer["name"], "sources": self.sources, **self.settings},
+            rows=rows,
+            notes=[ids, *left_out, *self.skipped, *notes],
+            extra={key: getattr(self, key) for key in ("vocab_size", "mask_id", "end_id", "pad_id")},
+        )
 
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger[Any]]:
@@ -112,14 +154,15 @@ class TokenData:
         split = self.splits[name]
         tokens, documents = paths_of(self.folder, name)
         wanted = split.tokens * self.dtype.itemsize
+        size = tokens.stat().st_size if tokens.is_file() else None
+        if size != wanted:
+            got = "nothing" if size is None else f"{size:,}"
+            raise self._broken(tokens, f"must hold {wanted:,} bytes ({split.tokens:,} tokens)", got)
         try:
-            if (size := tokens.stat().st_size) != wanted:
-                raise self._broken(tokens, f"must hold {wanted:,} bytes ({split.tokens:,} tokens)", f"{size:,}")
-            starts_D = np.load(documents, mmap_mode="r", allow_pickle=False)
-        except FileNotFoundError as error:
-            raise self._broken(Path(error.filename), "must be there", "nothing") from error
-        except (ValueError, EOFError) as error:
-            raise self._broken(documents, "must be a sound .npy file", str(error).partition("\n")[0]) from error
+            starts_D = np.lib.format.open_memmap(documents, mode="r")
+        except (OSError, ValueError) as error:
+            got = "nothing" if isinstance(error, FileNotFoundError) else str(error).partition("\n")[0]
+            raise self._broken(documents, "must be a sound .npy file", got) from error
         if starts_D.shape != (split.documents,) or starts_D.dtype != np.dtype("<i8"):
             got = f"{starts_D.dtype} of shape {starts_D.shape}"
             raise self._broken(documents, f"must hold {split.documents:,} starts as int64", got)
@@ -154,6 +197,11 @@ class TokenData:
 
     def _broken(self, path: Path, rule: str, got: str) -> DataError:
         return DataError(f"{path} {rule}", got=got, fix=f"remove {self.folder} and run halfmask prepare again")
+
+
+def _digest(fields: dict[str, Any]) -> str:
+    text = json.dumps(fields, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def dtype_of(vocab_size: int) -> np.dtype[np.unsignedinteger[Any]]:

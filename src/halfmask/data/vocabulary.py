@@ -3,8 +3,9 @@
     open_vocabulary("bytes", a tokenizer.json, its folder, hub:NAME) ──┐
     train_vocabulary(texts, size): a byte-level BPE                  ──┴──▶ Vocabulary ──▶ encode, decode, to_json
 
-Ids that the tokenizer has of its own are used; those it lacks are added after its last one. Text never turns into
-them: `<|endoftext|>` written in a document is encoded like any other characters.
+Ids that the tokenizer has of its own are used; those it lacks are added after its last one. Text does not turn into
+them: `<|endoftext|>` written in a document is encoded like any other characters. A tokenizer that has its mask token
+as a plain word cannot do so; it refuses such a text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from halfmask.errors import DataError, UsageError
 BYTES = "bytes"
 BPE = re.compile(r"bpe:(.*)")
 SMALLEST_BPE, LARGEST_BPE = 256, 1 << 20
-END = ("<|endoftext|>", "</s>", "<eos>", "<|eos|>", "<|end_of_text|>", "[EOS]")
+END = ("<|endoftext|>", "</s>", "<eos>", "<|eos|>", "<|end_of_text|>", "[EOS]", "[SEP]")
 MASK = ("[MASK]", "<mask>", "<|mdm_mask|>", "<|mask|>")
 PAD = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
 
