@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import shlex
 from pathlib import Path
 
 from halfmask.cli.command import Command
 from halfmask.errors import UsageError
 
-# {out} is the folder of results.
-STAGES = (
+# {out} is the folder of results, {steps} how far each model is trained.
+THEORY = (
     "halfmask parity show --n 4 --k 2",
     "halfmask theory signal --k 6 --mask 0-0.246 0-1 --plot {out}/signal.svg",
     "halfmask theory optimum --k 6 --plot {out}/optimum.svg",
@@ -19,10 +20,20 @@ STAGES = (
     "halfmask theory energy --n 4 --k 2 --plot {out}/energy.svg",
     "halfmask theory mixture --plot {out}/mixture.svg",
 )
+CORPUS = ("halfmask window builtin --brief --out {out}/profile.json --plot {out}/window.svg",)
+TRAINING = (
+    "halfmask prepare builtin --tokens bpe:1000 --out {out}/tokens",
+    "halfmask train demo data.folder={out}/tokens mask.law=predicted:{out}/profile.json steps={steps} --resume "
+    "--out {out}/predicted --plot {out}/predicted.svg",
+    "halfmask train demo data.folder={out}/tokens mask.law=0-1 steps={steps} --resume "
+    "--out {out}/uniform --plot {out}/uniform.svg",
+)
+NEEDS = ("torch", "yaml", "tokenizers", "safetensors")  # of training: the extra `train`
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default="demo", metavar="FOLDER", help="where the results go; made if need be")
+    parser.add_argument("--steps", type=int, default=600, help="of each of the two models: about a minute for 300")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,11 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "the demo needs a folder it can write to", got=out, fix=f"choose another --out ({error.strerror})"
         ) from error
-    for stage in STAGES:
-        words = shlex.split(stage.format(out=shlex.quote(str(out))))
+    trains = all(importlib.util.find_spec(package) for package in NEEDS)
+    for stage in (*THEORY, *CORPUS, *(TRAINING if trains else ())):
+        words = shlex.split(stage.format(out=shlex.quote(str(out)), steps=arguments.steps))
         print(f"\n$ {shlex.join(words)}\n", flush=True)
         if status := main(words[1:]):
             return status
+    if not trains:
+        print("\nTraining was left out: it needs pip install 'halfmask[train]'")
     print("\nThe demo wrote:")
     for path in sorted(out.iterdir()):
         print(f"  {path}")
@@ -52,6 +66,6 @@ COMMANDS = [
         "run the main job end to end and name the files it wrote",
         configure,
         run,
-        ("halfmask demo --out results",),
+        ("halfmask demo --out results --steps 2",),
     )
 ]
