@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from halfmask.corpus import counts as counts_module
 from halfmask.corpus import passes, spill
 from halfmask.corpus.counts import BOUNDARY, NGramCounts, count_ngrams
+from reference import refused
 
 HIGHEST_ID = 2**31 - 1
 
@@ -140,3 +142,71 @@ def test_counts_are_those_of_the_plain_counter(data: st.DataObject) -> None:
     }
     options["also_min_counts"] = data.draw(st.lists(st.integers(options["min_count"], 12), max_size=3, unique=True))
     assert_same(count_in(data.draw(WAYS), tokens, **options), count_plainly(tokens, **options))
+
+
+STREAM = np.random.default_rng(0).zipf(1.5, 3000).clip(max=50).astype(np.int32)
+STREAM[::100] = BOUNDARY
+
+
+def test_a_memory_map_is_counted_like_an_array(tmp_path: Path) -> None:
+    np.save(tmp_path / "tokens.npy", STREAM)
+    mapped = np.load(tmp_path / "tokens.npy", mmap_mode="r")
+    assert_same(count_ngrams(mapped, part_tokens=700), count_ngrams(STREAM))
+
+
+def test_boundaries_decide_what_is_counted() -> None:
+    joined = STREAM[STREAM != BOUNDARY]
+    apart, together = count_ngrams(STREAM, min_count=1), count_ngrams(joined, min_count=1)
+    assert apart.num_tokens == together.num_tokens == len(joined)
+    num_documents = 30
+    lost = [(num_documents - 1) * (order - 1) for order in apart.orders]  # n-grams that cross a boundary
+    assert (together.occurrences_O - apart.occurrences_O).tolist() == lost
+
+
+def test_progress_rises_to_its_total() -> None:
+    seen: list[tuple[str, int, int]] = []
+    count_ngrams(STREAM, max_order=3, part_tokens=1000, progress=lambda *each: seen.append(each))
+    for order in (1, 2, 3):
+        steps = [(done, total) for stage, done, total in seen if stage == f"order {order} of 3"]
+        shares = [done / total for done, total in steps]
+        assert shares == sorted(shares) and shares[-1] == 1 and shares[0] <= 1 / 3
+
+
+@pytest.mark.parametrize("at", range(1, 30, 4))
+def test_an_interrupt_at_any_pass_leaves_no_file(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts_module, "SMALLEST_PART", 1)
+    num_calls = 0
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        nonlocal num_calls
+        num_calls += 1
+        assert any(tmp_path.rglob("*.npy"))
+        if num_calls == at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        count_ngrams(STREAM, memory=1, part_tokens=1000, folder=tmp_path, progress=interrupt)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"tokens": [1, 2]}, "tokens must be one row of int32 ids, got int64 of shape (2,)"),
+        ({"tokens": np.zeros((2, 2), np.int32)}, "got int32 of shape (2, 2)"),
+        ({"tokens": np.array([3, -2], np.int32)}, "token ids must be 0 or more, or -1 between documents, got -2"),
+        ({"max_order": 1}, "the highest order must lie between 2 and 8, got 1"),
+        ({"max_order": 9}, "the highest order must lie between 2 and 8, got 9"),
+        ({"min_count": 0}, "the minimum count must be 1 or more, got 0"),
+        ({"memory": -1}, "memory must be 0 bytes or more, got -1"),
+        ({"part_tokens": 0}, "a part must have between 1 and 2**32 - 1 tokens, got 0"),
+        ({"also_min_counts": [7, 4]}, "further minimum counts must be 5 or more, the minimum count, got 4"),
+        ({"blocks": [0, 2000]}, "blocks must be token offsets that rise from 0 to the length of the stream"),
+        ({"blocks": [0, 9, 3, 3000]}, "got [   0    9    3 3000]"),
+        ({"blocks": [0.0, 3000.0]}, "got [   0. 3000.]"),
+        ({"engine": "spark"}, "the engine must be local or ray, got spark"),
+    ],
+)
+def test_what_cannot_be_counted(options: dict[str, Any], said: str) -> None:
+    with refused(said):
+        count_ngrams(**{"tokens": STREAM, **options})

@@ -122,8 +122,19 @@ def test_one_line_of_any_length_is_read_in_blocks() -> None:
     data = b"word " * 100_000
     with sizes_of(1000, 100):
         blocks = list(text_blocks(chunks_of(io.BytesIO(data), "x", Tally()), "x", Tally(), whole_lines=False))
-    assert max(len(block.text) for block in blocks) < 1200
+    assert max(len(block.text) for block in blocks) < 2100
     assert "".join(block.text for block in blocks) == data.decode()
+
+
+@given(st.text(characters, max_size=120), st.booleans(), sizes, sizes)
+def test_blocks_do_not_depend_on_how_bytes_come(text: str, whole_lines: bool, block: int, chunk: int) -> None:
+    """As from a file and from its compressed copy: some tokenisers see where a block ends."""
+    data = text.encode()
+    chunks = [data[start : start + chunk] for start in range(0, len(data), chunk)]
+    with sizes_of(block, chunk):
+        one, many = (list(text_blocks(each, "x", Tally(), whole_lines=whole_lines)) for each in ([data], chunks))
+    assert one == many
+    assert all(block.text.endswith(("\n", " ")) for block in one[:-1])
 
 
 def test_bytes_are_counted_as_they_lie_on_the_disk() -> None:

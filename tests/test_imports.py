@@ -99,6 +99,14 @@ def test_theory_never_imports_torch() -> None:
     assert not held & {"torch", "transformers", "datasets"}
 
 
+def test_window_imports_only_what_counting_needs() -> None:
+    code = "from halfmask.cli.main import main\nassert main(['window', 'builtin', '--limit', '20000', '--json']) == 0"
+    held = modules_after(code)
+    assert "numpy" in held
+    unwanted = {"torch", "transformers", "datasets", "tokenizers", "pyarrow", "ray", "polars", "matplotlib", "rich"}
+    assert not held & unwanted
+
+
 def test_the_package_itself_imports_nothing() -> None:
     assert not modules_after("import halfmask") & {"numpy", "halfmask.laws"}
 

@@ -11,7 +11,7 @@ from halfmask.cli.command import Command
 from halfmask.errors import UsageError
 
 # {out} is the folder of results, {steps} how far each model is trained.
-THEORY = (
+ALWAYS = (
     "halfmask parity show --n 4 --k 2",
     "halfmask theory signal --k 6 --mask 0-0.246 0-1 --plot {out}/signal.svg",
     "halfmask theory optimum --k 6 --plot {out}/optimum.svg",
@@ -19,8 +19,8 @@ THEORY = (
     "halfmask theory loss --n 4 --k 2 --plot {out}/loss.svg",
     "halfmask theory energy --n 4 --k 2 --plot {out}/energy.svg",
     "halfmask theory mixture --plot {out}/mixture.svg",
+    "halfmask window builtin --out {out}/profile.json --plot {out}/window.svg",
 )
-CORPUS = ("halfmask window builtin --brief --out {out}/profile.json --plot {out}/window.svg",)
 TRAINING = (
     "halfmask prepare builtin --tokens bpe:1000 --out {out}/tokens",
     "halfmask train demo data.folder={out}/tokens mask.law=predicted:{out}/profile.json steps={steps} --resume "
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             "the demo needs a folder it can write to", got=out, fix=f"choose another --out ({error.strerror})"
         ) from error
     trains = all(importlib.util.find_spec(package) for package in NEEDS)
-    for stage in (*THEORY, *CORPUS, *(TRAINING if trains else ())):
+    for stage in (*ALWAYS, *(TRAINING if trains else ())):
         words = shlex.split(stage.format(out=shlex.quote(str(out)), steps=arguments.steps))
         print(f"\n$ {shlex.join(words)}\n", flush=True)
         if status := main(words[1:]):

@@ -121,8 +121,8 @@ def progress_bar(what: str) -> Iterator[Advance]:
                 return Text(f"{task.completed / 1e6:.1f} MB, {(task.speed or 0) / 1e6:.1f} MB/s")
             return Text(f"{task.percentage:.0f} %" if task.total else "")
 
-    columns = [TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn()]
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+    columns = [TextColumn("{task.description:<32}"), BarColumn(bar_width=None), Rate(), TimeRemainingColumn()]
+    with Progress(*columns, console=console(stderr=True), transient=True, expand=True) as progress:
         task = progress.add_task(what, total=None)
 
         def advance(done: int, total: int, stage: str = what) -> None:

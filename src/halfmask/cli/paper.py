@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from halfmask.cli.command import Command
-from halfmask.cli.output import add_output, check_plot, progress_bar, show
+from halfmask.cli.output import add_output, check_plot, progress_bar, show, wrote
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +46,12 @@ def run_run(arguments: argparse.Namespace) -> None:
     scale = chosen.check_scale(arguments.scale or list(chosen.scales)[-1])
     data = Path(arguments.data) if arguments.data else None
     with progress_bar("starting") as advance:
-        chosen.run(results, scale, data, lambda stage, done, total: advance(done, total, stage))
+        num_run = chosen.run(results, scale, data, lambda stage, done, total: advance(done, total, stage))
     show(chosen.table(results, scale), arguments)
+    if num_run:
+        wrote(str(chosen.path(results, scale)), arguments)
+    elif not arguments.json:
+        print(f"Nothing was left to run: the records are in {chosen.path(results, scale)}.")
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:

@@ -63,7 +63,8 @@ def add_reading(parser: argparse.ArgumentParser) -> list[argparse.Action]:
         parser.add_argument(
             "--skip-broken",
             action="store_true",
-            help="leave out and count the lines, rows and files that cannot be read, instead of stopping",
+            help="leave out and count the lines, rows and files that cannot be read, instead of stopping; what was "
+            "read of a file before it broke off stays",
         ),
     ]
 

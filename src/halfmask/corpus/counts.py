@@ -48,6 +48,7 @@ LARGEST_MERGE = 1 << 22  # entries
 
 Returned = TypeVar("Returned")
 Progress = Callable[[str, int, int], None]  # stage, done, total
+NUM_PASSES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def count_ngrams(
     occurrences_OM = np.zeros((max_order, len(thresholds)), dtype=np.int64)
     distinct_OM = np.zeros_like(occurrences_OM)
     with open_shelf(in_memory, folder) as shelf, open_engine(engine) as workers:
-        counting = _Counting(shelf, workers, parts, min(fitting, LARGEST_MERGE), progress)
+        counting = _Counting(shelf, workers, parts, min(fitting, LARGEST_MERGE), max_order, progress)
         for part in parts:
             part_T = tokens_T[part.start : part.start + part.size]
             shelf.put(f"ids-0-{part.number}", id=part_T.view(np.uint32))
@@ -152,14 +153,15 @@ class _Counting:
     engine: Engine
     parts: list[Part]
     merge_entries: int
+    max_order: int
     progress: Progress | None
 
     def one_order_up(self, level: Level) -> tuple[list[Merged], list[Live]]:
         shelf, parts, order = self.shelf, self.parts, level.order
         proposals = [(shelf, level, part) for part in parts]
-        entries = sum(self._run(f"order {order}: propose", propose, proposals))
+        entries = sum(self._run(level, 0, propose, proposals))
         ranges = self._ranges(level, entries)
-        merged = self._run(f"order {order}: merge", merge, [(shelf, level, keys_in) for keys_in in ranges])
+        merged = self._run(level, 1, merge, [(shelf, level, keys_in) for keys_in in ranges])
         first_ids = np.cumsum([0, *(each.distinct_M[0] for each in merged)]).tolist()
         assert first_ids.pop() <= NONE, "ids must fit 32 bits"
 
@@ -168,7 +170,7 @@ class _Counting:
             if order != 2:  # the ids of single tokens are needed to the end
                 shelf.drop(f"ids-{order - 1}-{number}")
 
-        lives = self._run(f"order {order}: assign", assign, [(*job, first_ids) for job in proposals], forget)
+        lives = self._run(level, 2, assign, [(*job, first_ids) for job in proposals], forget)
         for number in range(len(ranges)):
             shelf.drop(f"merged-{order}-{number}")
         if order == 1:
@@ -180,7 +182,8 @@ class _Counting:
 
     def _run(
         self,
-        stage: str,
+        level: Level,
+        num_before: int,  # passes of this order
         work: Callable[..., Returned],
         jobs: Sequence[tuple[Any, ...]],
         forget: Callable[[int], None] = lambda _: None,
@@ -188,7 +191,8 @@ class _Counting:
         def done(number: int) -> None:
             forget(number)
             if self.progress is not None:
-                self.progress(stage, number + 1, len(jobs))
+                num_done = num_before * len(jobs) + number + 1
+                self.progress(f"order {level.order} of {self.max_order}", num_done, NUM_PASSES * len(jobs))
 
         return self.engine.run(work, jobs, done)
 

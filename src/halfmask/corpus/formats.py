@@ -153,19 +153,23 @@ def text_blocks(chunks: Iterable[bytes], origin: str, tally: Tally, *, whole_lin
 
 
 def _cut(chunks: Iterable[bytes], whole_lines: bool) -> Iterator[bytes]:
+    """Behind the first newline from BLOCK_BYTES on; or the first space from twice as many on, where lines may be cut.
+
+    So the text alone decides, not how its bytes come: some tokenizers see where a block ends.
+    """
     held = bytearray()
-    searched = 0  # no place to cut before here
+    searched = BLOCK_BYTES - 1  # no place to cut before here
     for chunk in chunks:
         held += chunk
-        if len(held) < BLOCK_BYTES:
-            continue
-        end = held.rfind(b"\n", searched) + 1
-        if not end and not whole_lines:
-            end = held.rfind(b" ", searched)
-        searched = 0 if end > 0 else len(held)
-        if end > 0:
-            yield bytes(held[:end])
-            del held[:end]
+        while searched < len(held):
+            places = [held.find(b"\n", searched)]
+            if not whole_lines:
+                places.append(held.find(b" ", max(searched, 2 * BLOCK_BYTES - 1)))
+            end = min((place + 1 for place in places if place >= 0), default=0)
+            if end:
+                yield bytes(held[:end])
+                del held[:end]
+            searched = BLOCK_BYTES - 1 if end else len(held)
     if held:
         yield bytes(held)
 

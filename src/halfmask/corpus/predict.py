@@ -10,14 +10,14 @@ orders grows with the amount read, because more n-grams reach the minimum count.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfmask.corpus.profile import WEIGHTINGS, NGramProfile, Weighting
+from halfmask.corpus.profile import WEIGHTINGS, NGramProfile, Variant, Weighting
 from halfmask.errors import UsageError
 from halfmask.laws import FloatArray, Window
 from halfmask.records import Record, Row
@@ -45,11 +45,17 @@ class Prediction:
 
     def record(self) -> Record:
         profile, weighting = self.profile, self.weighting
+        growth = _growth(profile)
         columns = zip(profile.orders, profile.occurrences, profile.distinct, profile.unexplained, strict=True)
         return Record(
             name="window",
             title=f"How much to mask: {self}",
-            settings={**profile.provenance, "weighting": weighting, "min count": profile.min_count},
+            settings={
+                **profile.provenance,
+                "min count": profile.min_count,
+                "max order": profile.max_order,
+                "weighting": weighting,
+            },
             rows=[
                 {
                     "order": order,
@@ -63,7 +69,8 @@ class Prediction:
             ],
             tables={
                 "t* in each form of Signal(t)": [{"form": form, "t*": ratio} for form, ratio in self.forms.items()],
-                **_sensitivity(profile, weighting),
+                "t* if one choice were made otherwise": _sensitivity(profile, weighting),
+                **({"t* against the amount of text": growth} if growth else {}),
             },
             notes=self._notes(),
             extra={
@@ -73,6 +80,7 @@ class Prediction:
                 "interval": self.interval,
                 "window": [self.window.lo, self.window.hi],
                 "law": str(self.window),
+                "growth": growth,
             },
         )
 
@@ -85,12 +93,19 @@ class Prediction:
             found.append(f"Skipped as broken: {counted}; the first: {profile.provenance['first skipped']}.")
         if self.interval:
             found.append("The interval is a 95 % bootstrap over blocks of this corpus: how well this text fixes t*.")
+        elif self.weighting == "distinct":
+            found.append("No interval: a distinct n-gram belongs to no one block of the corpus.")
         if profile.variants and self.weighting != "occurrences":
             found.append("Minimum counts, tokens and amounts of text are compared by occurrences.")
-        if any(each.what == "tokens" and each.num_tokens < profile.num_tokens for each in profile.variants):
-            found.append("Tokens are compared on the first part of the text, so compare them with each other only.")
+        if any(self._is_other_text(each) for each in profile.variants):
+            found.append("Tokens are compared on a sample of the text, so compare them with each other only.")
         found.append("t* is not scale-free: the amount of text decides which long n-grams reach the minimum count.")
         return found
+
+    def _is_other_text(self, variant: Variant) -> bool:
+        """Whether the chosen tokens were counted on another amount of text, to be compared with others."""
+        is_chosen = variant.what == "tokens" and variant.value == self.profile.provenance.get("tokens")
+        return is_chosen and variant.num_tokens != self.profile.num_tokens
 
 
 def predict(profile: NGramProfile, *, weighting: Weighting = "occurrences", width: float = 0.1) -> Prediction:
@@ -148,20 +163,19 @@ def _optimal_ratios(weights_RO: NDArray[Any], *, power: int = 1, factor: bool = 
     return np.asarray(t[at] + 0.5 * (left - right) / (left - 2 * middle + right) * (t[1] - t[0]))
 
 
-def _sensitivity(profile: NGramProfile, weighting: Weighting) -> dict[str, list[Row]]:
-    """t* when one choice is made otherwise, and against the amount of text."""
+def _sensitivity(profile: NGramProfile, weighting: Weighting) -> list[Row]:
+    """t* when one choice is made otherwise."""
     rows: list[Row] = []
 
     def add(what: str, value: str, num_tokens: int, weights: dict[int, float], *, chosen: bool) -> None:
-        ratio, quadratic = _optimal_ratio(weights), _optimal_ratio(weights, power=2)
         rows.append(
             {
                 "choice": what,
                 "value": value,
                 "chosen": chosen,
                 "tokens read": num_tokens,
-                "t*": ratio,
-                "quadratic t*": quadratic,
+                "t*": _optimal_ratio(weights),
+                "quadratic t*": _optimal_ratio(weights, power=2),
             }
         )
 
@@ -170,16 +184,28 @@ def _sensitivity(profile: NGramProfile, weighting: Weighting) -> dict[str, list[
     for top in profile.orders:
         weights = profile.weights(weighting, max_order=top)
         add("highest order", str(top), profile.num_tokens, weights, chosen=top == profile.max_order)
-    growth: list[Row] = []
     chosen = {"minimum count": str(profile.min_count), "tokens": profile.provenance.get("tokens")}
-    for variant in profile.variants:
-        if not any(variant.occurrences[: profile.max_order - 1]):
-            continue  # nothing in it is frequent
+    for variant in _counted(profile, *chosen):
         weights = profile.variant_weights(variant)
-        if variant.what == "text":
-            growth.append({"text": variant.value, "tokens read": variant.num_tokens, "t*": _optimal_ratio(weights)})
-        else:
-            is_chosen = variant.value == chosen.get(variant.what)
-            add(variant.what, variant.value, variant.num_tokens, weights, chosen=is_chosen)
-    tables = {"t* if one choice were made otherwise": rows}
-    return {**tables, "t* against the amount of text": growth} if growth else tables
+        is_chosen = variant.value == chosen[variant.what]
+        add(variant.what, variant.value, variant.num_tokens, weights, chosen=is_chosen)
+    return rows
+
+
+def _growth(profile: NGramProfile) -> list[Row]:
+    """t* against the amount of text."""
+    return [
+        {
+            "text": variant.value,
+            "tokens read": variant.num_tokens,
+            "t*": _optimal_ratio(profile.variant_weights(variant)),
+        }
+        for variant in _counted(profile, "text")
+    ]
+
+
+def _counted(profile: NGramProfile, *kinds: str) -> Iterator[Variant]:
+    """The variants of these kinds in which something is frequent."""
+    for variant in profile.variants:
+        if variant.what in kinds and any(variant.occurrences[: profile.max_order - 1]):
+            yield variant

@@ -99,7 +99,7 @@ class NGramProfile:
         if not total:
             raise DataError(
                 f"a corpus must hold n-grams that occur {self.min_count} times",
-                got=f"{self.num_tokens} tokens without one",
+                got=f"{'1 token' if self.num_tokens == 1 else f'{self.num_tokens:,} tokens'} without one",
                 fix="read more text, or lower the minimum count",
             )
         return {order: count / total for order, count in zip(self.orders, counts, strict=False)}
@@ -218,6 +218,7 @@ def measure_corpus(
             "digest": corpus.digest,
             "reading": asdict(corpus.reading),
             "tokens": tokens,
+            "tokenizer digest": tokenizer.digest,
             "joined": join,
             "limit": limit,
             "skipped": dict(corpus.tally.skipped),

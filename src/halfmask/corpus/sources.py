@@ -87,15 +87,19 @@ class Corpus:
 
     def pieces(self) -> Iterator[Piece]:
         for source in self.sources:
+            origin = "standard input" if source == STDIN else str(source)
+            has_files = isinstance(source, Path) or source == STDIN  # whose bytes are counted as they are read
             try:
                 empty = True
                 for piece in self._pieces_of(source):
                     for text in piece.texts:
-                        self._hash.update(text.encode())
+                        data = text.encode()
+                        self._hash.update(data)
+                        self.tally.num_bytes += 0 if has_files else len(data)
                     empty = empty and not any(text and not text.isspace() for text in piece.texts)
                     yield piece
                 if empty:
-                    raise DataError(f"{source} must hold text", got="nothing", fix="leave it out (--skip-broken)")
+                    raise DataError(f"{origin} must hold text", got="nothing", fix="leave it out (--skip-broken)")
             except DataError as error:
                 self.tally.broken("file", error)
 

@@ -54,7 +54,10 @@ class FolderShelf:
 
     def put(self, name: str, **arrays: NDArray[Any]) -> None:
         for key, array in arrays.items():
-            np.save(self._path(name, key), array)
+            with self._path(name, key).open("wb") as stream:  # not `np.save`: on a full disk it can lose the end
+                header = np.lib.format.header_data_from_array_1_0(array)
+                np.lib.format.write_array_header_1_0(stream, header)
+                stream.write(np.ascontiguousarray(array).data)
 
     def get(self, name: str, *fields: str) -> list[NDArray[Any]]:
         """Mapped, so that a slice reads only what it touches."""

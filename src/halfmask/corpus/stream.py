@@ -97,7 +97,7 @@ def _new_file(stack: contextlib.ExitStack, folder: Path | None) -> Path:
 def _write(path: Path, rows: list[TokenIds]) -> None:
     with _blaming_the_folder(), path.open("ab") as stream:
         for row in rows:
-            row.tofile(stream)
+            stream.write(row.data)  # `tofile` can lose the end of a small row on a full disk, and say nothing
 
 
 @contextlib.contextmanager

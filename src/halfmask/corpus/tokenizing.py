@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -37,6 +38,11 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> TokenIds:
         """One row: the ids of each text, BOUNDARY between texts."""
+
+    @property
+    def digest(self) -> str:
+        """Of what the name alone does not say; empty where it says all."""
+        return ""
 
 
 class Splitter(Tokenizer):
@@ -75,6 +81,10 @@ class PretrainedTokenizer(Tokenizer):
     def encode(self, texts: Sequence[str]) -> TokenIds:
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return _joined([np.array(encoding.ids, dtype=np.int32) for encoding in encodings])
+
+    @property
+    def digest(self) -> str:
+        return hashlib.blake2b(self.tokenizer.to_str().encode(), digest_size=16).hexdigest()
 
 
 def _joined(rows: list[NDArray[Any]]) -> TokenIds:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -130,15 +131,15 @@ class Experiment:
             fix=f"halfmask paper run {self.name} --scale {scale} --results {results}",
         )
 
-    def run(self, results: Path, scale: str, data: Path | None, progress: Progress) -> None:
-        """Run the units that have not run; every one is on disk before the next begins."""
+    def run(self, results: Path, scale: str, data: Path | None, progress: Progress) -> int:
+        """Run the units that have not run, and say how many; every one is on disk before the next begins."""
         path = self.path(results, scale)
         done = {_key(each.recipe) for each in self.load(results, scale)}
         _make_folder(path.parent)
-        for recipe in self.units(scale):
-            if _key(recipe) in done:
-                continue
+        missing = [recipe for recipe in self.units(scale) if _key(recipe) not in done]
+        for recipe in missing:
             _append(path, recipe, self.run_unit(recipe, data, progress))
+        return len(missing)
 
 
 def _key(recipe: Recipe) -> str:
@@ -155,14 +156,26 @@ def _append(path: Path, recipe: Recipe, result: dict[str, Any]) -> None:
 
 def made_by() -> dict[str, str]:
     """What a result came from, beside its recipe."""
-    import numpy as np
+    found = {"halfmask": __version__, "python": platform.python_version()}
+    found |= {name: sys.modules[name].__version__ for name in ("numpy", "torch") if name in sys.modules}
+    if commit := _commit():
+        found["commit"] = commit
+    return {**found, "command": " ".join(["halfmask", *sys.argv[1:]])}
 
-    return {
-        "halfmask": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "command": " ".join(["halfmask", *sys.argv[1:]]),
-    }
+
+def _commit() -> str:
+    """Of the checkout that this code lies in, and whether the code differs from it; empty where there is none."""
+    if not _git("ls-files", "__init__.py"):  # installed; perhaps inside the checkout of something else
+        return ""
+    return _git("rev-parse", "--short=12", "HEAD") + (" and changes" if _git("status", "--porcelain", ".") else "")
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parents[1]), *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:  # no git here
+        return ""
 
 
 def _make_folder(folder: Path) -> None:

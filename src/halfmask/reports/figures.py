@@ -136,8 +136,9 @@ def mixture_figure(record: Record) -> Figure:
 
 
 def window_figure(record: Record) -> Figure:
-    """The weight of each order, and Signal(t) with t*, its interval and the window."""
-    figure, (bars, axes) = new_figure(2)
+    """The weight of each order; Signal(t) with t*, its interval and the window; t* against the amount of text."""
+    growth = record.extra.get("growth", [])
+    figure, (bars, axes, *last) = new_figure(3 if growth else 2)
     orders = [row["order"] for row in record.rows]
     bars.bar(orders, [row["weight"] for row in record.rows], **HATCHES[0])
     for row in record.rows:
@@ -146,13 +147,20 @@ def window_figure(record: Record) -> Figure:
     signal, best = record.extra["signal"], record.extra["t*"]
     highest = max(signal)
     axes.plot(record.extra["ratio"], [each / highest for each in signal], **series(0))
-    axes.axvspan(*record.extra["window"], color="#000000", alpha=0.08, lw=0)
-    axes.axvline(best, **series(1))
+    lo, hi = record.extra["window"]
+    axes.axvspan(lo, hi, color="#000000", alpha=0.08, lw=0, label=f"window {lo:g}-{hi:g}")
     if record.extra["interval"]:
-        axes.axvspan(*record.extra["interval"], color=COLOURS[1], alpha=0.3, lw=0)
-    axes.annotate(f"t* = {best:.3f}", (best, 0.02), xytext=(5, 0), textcoords="offset points", fontsize=8)
+        axes.axvspan(*record.extra["interval"], color=COLOURS[1], alpha=0.3, lw=0, label="95 % interval")
+    axes.axvline(best, label=f"t* = {best:.3f}", **series(1))
     axes.set(title="Which ratio shows most signal?", xlabel="mask ratio t", ylabel="Signal(t) / its maximum")
     axes.set_ylim(0, 1.05)
+    axes.legend(fontsize=8, loc="upper right")
+    for panel in last:
+        tokens = [row["tokens read"] for row in growth]
+        panel.semilogx(tokens, [row["t*"] for row in growth], marker="o", **series(0))
+        panel.axhspan(lo, hi, color="#000000", alpha=0.08, lw=0)
+        panel.set(title="How does t* move with the amount of text?", xlabel="tokens read", ylabel="t*")
+        log_ticks(panel.xaxis, tokens)
     return figure
 
 

@@ -74,8 +74,16 @@ def new_figure(num_panels: int = 1) -> tuple[Figure, list[Axes]]:
 
 def log_ticks(axis: Axis, values: Sequence[float]) -> None:
     """Label a logarithmic axis with the values that were measured, in plain numbers."""
-    axis.set_ticks(list(values), labels=[f"{value:g}" for value in values])
+    axis.set_ticks(list(values), labels=[_short(value) for value in values])
     axis.set_ticks([], minor=True)
+
+
+def _short(value: float) -> str:
+    """54,698 → 54.7k."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= 10 * size or value >= size > 1e3:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:g}"
 
 
 def check_path(path: Path) -> None:
