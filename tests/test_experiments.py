@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import halfmask
+from halfmask import provenance
 from halfmask.cli.main import main
 from halfmask.errors import DataError, UsageError
-from halfmask.experiments import experiment as experiment_module
 from halfmask.experiments.claims import CLAIMS, EXPERIMENTS, all_claims, experiment
-from halfmask.experiments.experiment import Done, Experiment, Finding, Verdict, find_data, made_by
+from halfmask.experiments.experiment import Done, Experiment, Finding, Verdict, find_data
+from halfmask.provenance import made_by
 from halfmask.records import Record, plain
 from halfmask.reports.figures import draw
 from reference import refused
@@ -140,7 +141,7 @@ def test_a_line_says_what_it_came_from(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_commit_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"ls-files": "__init__.py", "rev-parse": "0123456789ab", "status": " M laws.py"}
-    monkeypatch.setattr(experiment_module, "_git", lambda word, *_: answers[word])
+    monkeypatch.setattr(provenance, "_git", lambda word, *_: answers[word])
     assert made_by()["commit"] == "0123456789ab and changes"
     answers["status"] = ""
     assert made_by()["commit"] == "0123456789ab"

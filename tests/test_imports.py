@@ -16,7 +16,7 @@ PACKAGE = Path(halfmask.__file__).parent
 
 # Imports go one way: a layer may import those above it in this list, and itself.
 LAYERS = [
-    ["halfmask", "errors", "records", "noise", "recipe", "laws"],
+    ["halfmask", "errors", "records", "provenance", "noise", "recipe", "laws"],
     ["theory"],
     ["corpus"],
     ["masking"],

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from halfmask import __version__
 from halfmask.errors import DataError, UsageError, nearest
+from halfmask.provenance import made_by
 from halfmask.records import Record, atomic_write, plain
 
 Recipe = dict[str, Any]
@@ -152,30 +149,6 @@ def _append(path: Path, recipe: Recipe, result: dict[str, Any]) -> None:
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     with atomic_write(path) as stream:
         stream.write(before + json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def made_by() -> dict[str, str]:
-    """What a result came from, beside its recipe."""
-    found = {"halfmask": __version__, "python": platform.python_version()}
-    found |= {name: sys.modules[name].__version__ for name in ("numpy", "torch") if name in sys.modules}
-    if commit := _commit():
-        found["commit"] = commit
-    return {**found, "command": " ".join(["halfmask", *sys.argv[1:]])}
-
-
-def _commit() -> str:
-    """Of the checkout that this code lies in, and whether the code differs from it; empty where there is none."""
-    if not _git("ls-files", "__init__.py"):  # installed; perhaps inside the checkout of something else
-        return ""
-    return _git("rev-parse", "--short=12", "HEAD") + (" and changes" if _git("status", "--porcelain", ".") else "")
-
-
-def _git(*words: str) -> str:
-    command = ["git", "-C", str(Path(__file__).parents[1]), *words]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:  # no git here
-        return ""
 
 
 def _make_folder(folder: Path) -> None:

@@ -10,15 +10,13 @@ model/            what the model is, its tokenizer, and at the end its weights a
 from __future__ import annotations
 
 import json
-import platform
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from halfmask import __version__
 from halfmask.data.tokens import TokenData
 from halfmask.errors import DataError, UsageError
+from halfmask.provenance import made_by
 from halfmask.recipe import dump_recipe, flat_recipe, read_recipe
 from halfmask.records import Record, atomic_write, plain
 from halfmask.training.recipe import TrainRecipe
@@ -131,16 +129,3 @@ def _step_of(line: str) -> float:
         return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):
         return float("inf")  # half a line: the process was killed while it wrote
-
-
-def made_by() -> dict[str, str]:
-    import numpy as np
-    import torch
-
-    return {
-        "halfmask": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "command": " ".join(["halfmask", *sys.argv[1:]]),
-    }
