@@ -47,7 +47,7 @@ def train(
     say: Callable[[str], None] = lambda text: None,
 ) -> Line:
     """Run a recipe to its end; returns the last line of metrics. An interrupt saves before it leaves."""
-    with open_world(device) as world, _asked_to_stop() as stop:
+    with open_world(device) as world, asked_to_stop() as stop:
         data = TokenData.open(recipe.data.folder)
         step_of = make_step(recipe, data, world)
         averaged = Averaged(step_of.model, recipe.optimizer.ema) if recipe.optimizer.ema else None
@@ -201,7 +201,7 @@ class _Stop:
 
 
 @contextlib.contextmanager
-def _asked_to_stop() -> Iterator[_Stop]:
+def asked_to_stop() -> Iterator[_Stop]:
     """The first interrupt or termination asks; the second one interrupts."""
     stop = _Stop()
 
