@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from halfmask.errors import UsageError
+from halfmask.errors import UsageError, nearest
 from halfmask.parity.losses import LossName
 from halfmask.parity.masks import Masks
 from halfmask.parity.task import ParityTask
 
 ModelName = Literal["mlp", "one-layer", "gpt"]
+Attention = Literal["softmax", "uniform"]
+Precision = Literal["bf16", "fp32"]
 
 
 @dataclass(frozen=True)
 class ParityRecipe:
-    """The defaults are the paper's experiment with uniform attention (Appendix "Learning Dynamics …")."""
+    """The defaults are the paper's experiment with uniform attention (Appendix "Learning Dynamics …").
+
+    `recipe_for` gives those of another model.
+    """
 
     n: int = 20
     k: int = 6
@@ -24,7 +29,7 @@ class ParityRecipe:
     mask: str = "0-0.2"  # plain, a law, a curriculum, or signal of LAW
     loss: LossName = "squared"
     model: ModelName = "mlp"
-    attention: Literal["softmax", "uniform"] | None = None  # one-layer alone; None: softmax
+    attention: Attention | None = None  # one-layer alone; None: softmax
     width: int = 2560
     layers: int | None = None  # gpt alone; None: 2
     heads: int | None = None  # gpt alone; None: 4
@@ -39,7 +44,7 @@ class ParityRecipe:
     until: float | None = None  # stop when held-out accuracy reaches it
     evaluate_every: int = 100
     seed: int = 0
-    precision: Literal["bf16", "fp32"] = "bf16"
+    precision: Precision = "bf16"
 
     def __post_init__(self) -> None:
         for name, least in (("width", 1), ("layers", 1), ("heads", 1), ("rows", 1), ("steps", 1)):
@@ -59,6 +64,19 @@ class ParityRecipe:
                 raise UsageError(
                     f"{name} is outside its range", got=getattr(self, name), fix="see halfmask parity train --help"
                 )
+        for name, allowed in (
+            ("model", get_args(ModelName)),
+            ("loss", get_args(LossName)),
+            ("precision", get_args(Precision)),
+            ("attention", (None, *get_args(Attention))),
+        ):
+            if getattr(self, name) not in allowed:
+                names = [each for each in allowed if each]
+                raise UsageError(
+                    f"{name} must be {' or '.join(names)}",
+                    got=getattr(self, name),
+                    fix=nearest(str(getattr(self, name)), names),
+                )
         for name, users in (("attention", ("one-layer",)), ("layers", ("gpt",)), ("heads", ("gpt",)),
                             ("init", ("mlp", "one-layer"))):  # fmt: skip
             if getattr(self, name) is not None and self.model not in users:
@@ -76,6 +94,29 @@ class ParityRecipe:
     @property
     def masks(self) -> Masks:
         return Masks.parse(self.mask)
+
+
+# What differs from the defaults, by model. nanoGPT-like: the loss and decay of Section "Experiments on k-parity".
+MODELS: dict[str, dict[str, Any]] = {
+    "mlp": {"init": 0.33},
+    "one-layer": {"width": 512, "rows": 1000, "init": 0.33},
+    "gpt": {
+        "loss": "cross-entropy",
+        "weight_decay": 0.1,
+        "width": 128,
+        "rows": 512,
+        "beta2": 0.98,
+        "warmup": 100,
+        "clip": 1.0,
+    },
+}
+
+
+def recipe_for(model: str = "mlp", **given: Any) -> ParityRecipe:
+    """The model's defaults, and what is given."""
+    if model not in MODELS:
+        raise UsageError(f"a model is one of {', '.join(MODELS)}", got=model, fix=nearest(model, MODELS))
+    return ParityRecipe(**{"model": model, **MODELS[model], **given})
 
 
 def _at_least(name: str, value: int | None, least: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -81,7 +82,7 @@ class Run:
         if self.checkpoint.exists():
             try:
                 lab.load(torch.load(self.checkpoint, weights_only=True))
-            except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
+            except (OSError, RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError) as error:
                 raise DataError(
                     f"{self.checkpoint} must be a checkpoint of this run",
                     got=str(error).partition("\n")[0] or type(error).__name__,

@@ -173,6 +173,24 @@ def optimal_laws_figure(record: Record) -> Figure:
     return figure
 
 
+def parity_train_figure(record: Record) -> Figure:
+    """Accuracies and losses of one run against its steps."""
+    figure, (left, right) = new_figure(2)
+    curve = record.extra["curve"]
+    steps = [row["step"] for row in curve]
+    for i, (label, name) in enumerate({"training": "train accuracy", "held out": "held-out accuracy"}.items()):
+        left.plot(steps, [row[name] for row in curve], label=label, **series(i))
+    left.axhline(0.5, color="#888888", linewidth=0.8)
+    left.set(title="When does it generalise?", xlabel="step", ylabel="accuracy", ylim=(0.45, 1.02))
+    left.legend(fontsize=8)
+    for i, (label, name) in enumerate({"signal rows": "signal loss", "noise rows": "noise loss"}.items()):
+        right.plot(steps, [row[name] for row in curve], label=label, **series(i))
+    right.set(title="Which rows does the effective loss come from?", xlabel="step", ylabel="effective loss")
+    right.set_ylim(0, None)
+    right.legend(fontsize=8)
+    return figure
+
+
 FIGURES: dict[str, Callable[[Record], Figure]] = {
     "theory signal": signal_figure,
     "theory optimum": optimum_figure,
@@ -180,6 +198,7 @@ FIGURES: dict[str, Callable[[Record], Figure]] = {
     "theory loss": loss_figure,
     "theory energy": energy_figure,
     "theory mixture": mixture_figure,
+    "parity train": parity_train_figure,
     "window": window_figure,
     "paper ngram-optimum": window_figure,
     "paper optimal-laws": optimal_laws_figure,
