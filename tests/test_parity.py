@@ -19,7 +19,7 @@ from halfmask.parity.lab import Lab, steps_of
 from halfmask.parity.landscape import training_cases
 from halfmask.parity.losses import LossName, Rows, effective_parts, training_loss
 from halfmask.parity.masks import HiddenRows, Masks, coins, given_signal, hidden_rows, hide_parity
-from halfmask.parity.models import NanoGpt, OneLayer, TwoLayer, embedding_sum
+from halfmask.parity.models import NanoGpt, OneLayer, TwoLayer, embedding_sum, own_ids
 from halfmask.parity.recipe import ParityRecipe
 from halfmask.parity.task import HIDDEN, ParityTask, values
 from halfmask.theory import energy as theory
@@ -62,7 +62,6 @@ def test_sequences_are_the_task() -> None:
         ({"mask": "0-1.2"}, "0 <= lo < hi <= 1"),
         ({"mask": "plian"}, "a mask law must be"),
         ({"layers": 2}, "layers is for the model gpt, got the model mlp"),
-        ({"model": "gpt", "init": 2.0}, "init is for the model mlp or one-layer"),
         ({"attention": "uniform"}, "attention is for the model one-layer"),
         ({"until": 0.4}, "until is outside its range, got 0.4"),
         ({"lr": 0.0}, "lr is outside its range"),
@@ -195,14 +194,27 @@ def test_one_layer_is_the_papers_formula() -> None:
     assert found == pytest.approx(np.array(expected), abs=1e-12)
 
 
-def test_nano_gpt_is_the_engines_transformer() -> None:
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_nano_gpt_is_the_engines_transformer(layers: int) -> None:
+    """Tables, cut last block and written-out attention, against the whole transformer; outputs and gradients."""
     _, hidden = drawn_rows(10)
-    model = NanoGpt(7, width=16, layers=2, heads=4, seed=1)
     rows = Rows.of(hidden)
-    ours = model.outputs(rows.tokens_BT, rows.position_N)
-    states = model.transformer.hidden(rows.tokens_BT).reshape(70, 16)[rows.position_N]
-    logits = head(model.transformer, states)
-    torch.testing.assert_close(ours, logits[:, 1] - logits[:, 2])
+    found = []
+    for engine in (False, True):
+        model = NanoGpt(7, width=16, layers=layers, heads=4, seed=1, scale=8.0)
+        if engine:
+            states = model.transformer.hidden(own_ids(rows.tokens_BT)).reshape(70, 16)[rows.position_N]
+            logits = head(model.transformer, states)
+            column_N = rows.position_N % 7
+            number_N = torch.arange(len(column_N))
+            f_N = logits[number_N, 7 + column_N] - logits[number_N, 14 + column_N]
+        else:
+            f_N = model.outputs(rows.tokens_BT, rows.position_N)
+        training_loss(f_N, rows, "squared").backward()  # type: ignore[no-untyped-call]
+        found.append([f_N, *(parameter.grad for parameter in model.parameters())])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    assert found[0][0].std() > 0.1
 
 
 # The average loss, laboratory against theory

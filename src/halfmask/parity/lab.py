@@ -31,11 +31,17 @@ EVALUATION_ROWS = 1000  # at once
 def make_model(recipe: ParityRecipe) -> nn.Module:
     length, seed = recipe.n + 1, recipe.seed
     if recipe.model == "gpt":
-        return NanoGpt(length, width=recipe.width, layers=recipe.layers or 2, heads=recipe.heads or 4, seed=seed)
-    scale = recipe.init or 1.0
+        return NanoGpt(
+            length,
+            width=recipe.width,
+            layers=recipe.layers or 1,
+            heads=recipe.heads or 4,
+            seed=seed,
+            scale=recipe.init,
+        )
     if recipe.model == "one-layer":
-        return OneLayer(length, recipe.width, seed=seed, scale=scale, uniform=recipe.attention == "uniform")
-    return TwoLayer(length, recipe.width, seed=seed, scale=scale)
+        return OneLayer(length, recipe.width, seed=seed, scale=recipe.init, uniform=recipe.attention == "uniform")
+    return TwoLayer(length, recipe.width, seed=seed, scale=recipe.init)
 
 
 class Lab:

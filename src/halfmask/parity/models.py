@@ -108,7 +108,7 @@ class OneLayer(nn.Module):
 
     def outputs(self, tokens_BT: Tensor, position_N: Tensor) -> Tensor:
         T = tokens_BT.shape[1]
-        index_BT = tokens_BT * T + torch.arange(T, device=tokens_BT.device)
+        index_BT = own_ids(tokens_BT)
         row_N = position_N // T
         if self.A_EE is None:
             share_NT = torch.full((len(position_N), T), 1 / T, device=tokens_BT.device, dtype=self.W_DE.dtype)
@@ -122,19 +122,23 @@ class OneLayer(nn.Module):
 
 
 class NanoGpt(nn.Module):
-    """The engine's transformer, with what a short row allows.
+    """The engine's transformer, nanoGPT-like, with what a short row of two values allows.
 
-    Attention is written as two small matrix products: the fused kernel's backward pass in bfloat16 takes ten times
-    as long on a CPU for 21 positions. After the last attention, only hidden tokens go on.
+    Every position has ids of its own, as in the paper's Definition "Token Embeddings": e_{n'b+j} times a learnt table.
+
+    One block alone: its attention sees 3n' different tokens whatever the rows are, so queries, keys, values and scores
+    are tables, and only hidden tokens look anything up. Several: attention is written as two small matrix products,
+    since the fused kernel's backward pass in bfloat16 takes ten times as long on a CPU for 21 positions; after the
+    last attention only hidden tokens go on.
     """
 
     one_output = False
 
-    def __init__(self, length: int, *, width: int, layers: int, heads: int, seed: int) -> None:
+    def __init__(self, length: int, *, width: int, layers: int, heads: int, seed: int, scale: float = 1.0) -> None:
         super().__init__()
         config = TransformerConfig(
-            vocab_size=NUM_IDS,
-            mask_id=HIDDEN,
+            vocab_size=NUM_IDS * length,
+            mask_id=HIDDEN,  # of the first position; `outputs` does not read it
             max_length=length,
             width=width,
             layers=layers,
@@ -146,19 +150,60 @@ class NanoGpt(nn.Module):
         )
         self.transformer = Transformer(config)
         self.transformer.initialise(seed)
+        with torch.no_grad():
+            for parameter in self.transformer.parameters():
+                if parameter.ndim >= 2:
+                    parameter.mul_(scale)
 
     def outputs(self, tokens_BT: Tensor, position_N: Tensor) -> Tensor:
-        model, (B, T) = self.transformer, tokens_BT.shape
-        assert model.position is not None
-        x_MD = (model.embedding(tokens_BT) + model.position.weight[:T]).reshape(B * T, -1)
-        for number, block in enumerate(cast("Iterable[Block]", model.blocks), start=1):
-            mixed_MD = _attend(block.attention, block.attention_norm(x_MD), T)
-            if number == len(model.blocks):
-                x_MD, mixed_MD = x_MD[position_N], mixed_MD[position_N]
-            x_MD = x_MD + block.attention.out(mixed_MD)
-            x_MD = x_MD + block.feed_forward(block.feed_forward_norm(x_MD))
-        logits_NV: Tensor = F.linear(model.norm(x_MD), model.output_weight).float()
-        return logits_NV[:, 1] - logits_NV[:, 2]
+        model, T = self.transformer, tokens_BT.shape[1]
+        blocks = list(cast("Iterable[Block]", model.blocks))
+        index_BT = own_ids(tokens_BT)
+        if len(blocks) == 1:
+            x_ND, mixed_ND = self._looked_up(blocks[0], index_BT, position_N)
+        else:
+            x_MD = (model.embedding(index_BT) + self._positions[:T]).flatten(0, 1)
+            for block in blocks[:-1]:
+                x_MD = _after_attention(block, x_MD, _attend(block.attention, block.attention_norm(x_MD), T))
+            mixed_MD = _attend(blocks[-1].attention, blocks[-1].attention_norm(x_MD), T)
+            x_ND, mixed_ND = x_MD[position_N], mixed_MD[position_N]
+        states_ND = model.norm(_after_attention(blocks[-1], x_ND, mixed_ND))
+        own_N = position_N % T
+        towards_TD = model.output_weight[T : 2 * T] - model.output_weight[2 * T :]  # from -1 to 1, at every position
+        f_N: Tensor = (states_ND.float() * towards_TD[own_N]).sum(dim=1)
+        return f_N
+
+    @property
+    def _positions(self) -> Tensor:
+        assert self.transformer.position is not None
+        return self.transformer.position.weight
+
+    def _looked_up(self, block: Block, index_BT: Tensor, position_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs of the hidden tokens, and what attention mixes for them. Letters: V = 3n' different tokens."""
+        model, T = self.transformer, index_BT.shape[1]
+        attention, heads = block.attention, block.attention.heads
+        x_VD = model.embedding.weight + self._positions.repeat(NUM_IDS, 1)
+        mixed_VD = attention.query_key_value(block.attention_norm(x_VD))
+        q_HVd, k_HVd, v_HVd = mixed_VD.view(len(x_VD), 3 * heads, -1).transpose(0, 1).split(heads)
+        score_HTV = (q_HVd[:, :T] @ k_HVd.transpose(1, 2)).float() * attention.head_width**-0.5  # of hidden tokens
+        there_BV = torch.zeros(len(index_BT), len(x_VD), dtype=torch.bool, device=index_BT.device)
+        there_BV.scatter_(1, index_BT, value=True)
+        row_N, own_N = position_N // T, position_N % T
+        score_HNV = score_HTV[:, own_N].masked_fill(~there_BV[row_N], float("-inf"))
+        mixed_HNd = score_HNV.softmax(dim=-1).to(v_HVd.dtype) @ v_HVd
+        return x_VD[own_N], mixed_HNd.transpose(0, 1).flatten(1)
+
+
+def own_ids(tokens_BT: Tensor) -> Tensor:
+    """n'b + j: the id b of a token at position j, apart from those of other positions."""
+    T = tokens_BT.shape[1]
+    return tokens_BT * T + torch.arange(T, device=tokens_BT.device)
+
+
+def _after_attention(block: Block, x_MD: Tensor, mixed_MD: Tensor) -> Tensor:
+    x_MD = x_MD + block.attention.out(mixed_MD)
+    out_MD: Tensor = x_MD + block.feed_forward(block.feed_forward_norm(x_MD))
+    return out_MD
 
 
 def _attend(attention: Attention, x_MD: Tensor, T: int) -> Tensor:

@@ -31,9 +31,9 @@ class ParityRecipe:
     model: ModelName = "mlp"
     attention: Attention | None = None  # one-layer alone; None: softmax
     width: int = 2560
-    layers: int | None = None  # gpt alone; None: 2
+    layers: int | None = None  # gpt alone; None: 1
     heads: int | None = None  # gpt alone; None: 4
-    init: float | None = None  # size of the first features, mlp and one-layer alone; None: 1
+    init: float = 1.0  # of mlp and one-layer the size of the first features, of gpt times nanoGPT's 0.02
     rows: int | None = None  # of a step, drawn with replacement; None: the whole training set
     lr: float = 1e-3
     weight_decay: float = 0.0
@@ -53,7 +53,7 @@ class ParityRecipe:
             _at_least(name, getattr(self, name), 1)
         for name, fine in (
             ("lr", self.lr > 0),
-            ("init", self.init is None or self.init > 0),
+            ("init", self.init > 0),
             ("weight_decay", self.weight_decay >= 0),
             ("beta2", 0 <= self.beta2 < 1),
             ("warmup", self.warmup >= 0),
@@ -77,8 +77,7 @@ class ParityRecipe:
                     got=getattr(self, name),
                     fix=nearest(str(getattr(self, name)), names),
                 )
-        for name, users in (("attention", ("one-layer",)), ("layers", ("gpt",)), ("heads", ("gpt",)),
-                            ("init", ("mlp", "one-layer"))):  # fmt: skip
+        for name, users in (("attention", ("one-layer",)), ("layers", ("gpt",)), ("heads", ("gpt",))):  # fmt: skip
             if getattr(self, name) is not None and self.model not in users:
                 raise UsageError(
                     f"{name} is for the model {' or '.join(users)}",
@@ -105,6 +104,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "weight_decay": 0.1,
         "width": 128,
         "rows": 512,
+        "init": 5.0,
         "beta2": 0.98,
         "warmup": 100,
         "clip": 1.0,

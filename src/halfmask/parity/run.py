@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from halfmask.errors import DataError, UsageError
-from halfmask.parity.lab import Lab, Measures, steps_of
+from halfmask.parity.lab import Lab, Measures, make_model, steps_of
 from halfmask.parity.recipe import ParityRecipe
 from halfmask.recipe import dump_recipe, read_recipe
 from halfmask.records import atomic_write, plain
@@ -99,6 +99,14 @@ class Run:
         with atomic_write(self.checkpoint, "wb") as stream:
             torch.save(lab.state(), stream)
         waiting.clear()
+
+    def movement(self, recipe: ParityRecipe) -> float:
+        """How far the weight matrices are from where they started, as a share of their norm there."""
+        start = make_model(recipe).state_dict()
+        now = torch.load(self.checkpoint, weights_only=True)["model"]
+        names = [name for name, tensor in start.items() if tensor.ndim >= 2]
+        moved = sum(float((now[name] - start[name]).square().sum()) for name in names)
+        return math.sqrt(moved / sum(float(start[name].square().sum()) for name in names))
 
     def lines(self) -> list[dict[str, Any]]:
         if not self.measures.exists():
