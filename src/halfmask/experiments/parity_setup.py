@@ -25,6 +25,6 @@ MLP: Sizes = {
     "smoke": {"n": 6, "k": 2, "train": 32, "held_out": 32, "width": 64, "steps": 100, "lr": 1e-2, "mask": "0-0.538"},
     "small": {"n": 12, "k": 3, "train": 1000, "held_out": 1000, "width": 512, "steps": 4000, "mask": "0-0.416",
               "weight_decay": 1.0, "until": 0.99},
-    "paper": {"n": 20, "k": 6, "train": 5000, "held_out": 2000, "width": 2560, "steps": 6000, "mask": "0-0.2",
+    "paper": {"n": 20, "k": 6, "train": 5000, "held_out": 2000, "width": 2560, "steps": 8000, "mask": "0-0.2",
               "weight_decay": 1.0, "until": 0.99},
 }  # fmt: skip

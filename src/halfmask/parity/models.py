@@ -154,6 +154,8 @@ class NanoGpt(nn.Module):
             for parameter in self.transformer.parameters():
                 if parameter.ndim >= 2:
                     parameter.mul_(scale)
+            for block in cast("Iterable[Block]", self.transformer.blocks):  # attention starts close to uniform
+                block.attention.query_key_value.weight[: 2 * width].div_(scale)
 
     def outputs(self, tokens_BT: Tensor, position_N: Tensor) -> Tensor:
         model, T = self.transformer, tokens_BT.shape[1]
@@ -186,10 +188,10 @@ class NanoGpt(nn.Module):
         mixed_VD = attention.query_key_value(block.attention_norm(x_VD))
         q_HVd, k_HVd, v_HVd = mixed_VD.view(len(x_VD), 3 * heads, -1).transpose(0, 1).split(heads)
         score_HTV = (q_HVd[:, :T] @ k_HVd.transpose(1, 2)).float() * attention.head_width**-0.5  # of hidden tokens
-        there_BV = torch.zeros(len(index_BT), len(x_VD), dtype=torch.bool, device=index_BT.device)
-        there_BV.scatter_(1, index_BT, value=True)
+        absent_BV = torch.full((len(index_BT), len(x_VD)), float("-inf"), device=index_BT.device)
+        absent_BV.scatter_(1, index_BT, 0.0)
         row_N, own_N = position_N // T, position_N % T
-        score_HNV = score_HTV[:, own_N].masked_fill(~there_BV[row_N], float("-inf"))
+        score_HNV = score_HTV[:, own_N] + absent_BV[row_N]
         mixed_HNd = score_HNV.softmax(dim=-1).to(v_HVd.dtype) @ v_HVd
         return x_VD[own_N], mixed_HNd.transpose(0, 1).flatten(1)
 
