@@ -201,7 +201,7 @@ def test_nano_gpt_is_the_engines_transformer(layers: int) -> None:
     rows = Rows.of(hidden)
     found = []
     for engine in (False, True):
-        model = NanoGpt(7, width=16, layers=layers, heads=4, seed=1, scale=8.0)
+        model = NanoGpt(7, width=16, layers=layers, heads=4, seed=1)
         if engine:
             states = model.transformer.hidden(own_ids(rows.tokens_BT)).reshape(70, 16)[rows.position_N]
             logits = head(model.transformer, states)
@@ -214,7 +214,7 @@ def test_nano_gpt_is_the_engines_transformer(layers: int) -> None:
         found.append([f_N, *(parameter.grad for parameter in model.parameters())])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
-    assert found[0][0].std() > 0.1
+    assert found[0][0].std() > 1e-3
 
 
 # The average loss, laboratory against theory

@@ -70,7 +70,7 @@ FLAGS: dict[str, tuple[Callable[[str], Any], str]] = {
     "--width": (int, "of the model (default: 2560; one-layer 512, gpt 128)"),
     "--layers": (int, "of gpt (default: 1)"),
     "--heads": (int, "of gpt (default: 4)"),
-    "--init": (float, "size of the first features; of gpt, times nanoGPT's weights (default: 0.33; gpt 5)"),
+    "--init": (float, "size of the first features; of gpt the gain of its matrices (default: 0.33; gpt 1.6)"),
     "--rows": (int, "of a step (default: all; one-layer 1000, gpt 512)"),
     "--lr": (float, "learning rate (default: 0.001)"),
     "--weight-decay": (float, "of AdamW (default: 0; gpt 0.1)"),

@@ -78,9 +78,7 @@ def record(scale: str, done: list[Done]) -> Record:
         rows=rows,
         tables=tables,
         extra=race_extra(by(done, lambda recipe: f"k = {recipe['k']}, {recipe['mask']}")),
-        notes=[
-            "Two-layer network, squared loss. t1: 0.4, 0.7, 1, 1.4 and 2 times the signal-optimal end."
-        ],
+        notes=["Two-layer network, squared loss. t1: 0.4, 0.7, 1, 1.4 and 2 times the signal-optimal end."],
     )
 
 

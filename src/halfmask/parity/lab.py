@@ -37,7 +37,7 @@ def make_model(recipe: ParityRecipe) -> nn.Module:
             layers=recipe.layers or 1,
             heads=recipe.heads or 4,
             seed=seed,
-            scale=recipe.init,
+            gain=recipe.init,
         )
     if recipe.model == "one-layer":
         return OneLayer(length, recipe.width, seed=seed, scale=recipe.init, uniform=recipe.attention == "uniform")

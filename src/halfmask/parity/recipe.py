@@ -33,7 +33,7 @@ class ParityRecipe:
     width: int = 2560
     layers: int | None = None  # gpt alone; None: 1
     heads: int | None = None  # gpt alone; None: 4
-    init: float = 1.0  # of mlp and one-layer the size of the first features, of gpt times nanoGPT's 0.02
+    init: float = 1.0  # of mlp and one-layer the size of the first features, of gpt the gain of its matrices
     rows: int | None = None  # of a step, drawn with replacement; None: the whole training set
     lr: float = 1e-3
     weight_decay: float = 0.0
@@ -104,7 +104,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "weight_decay": 0.1,
         "width": 128,
         "rows": 512,
-        "init": 5.0,
+        "init": 1.6,
         "beta2": 0.98,
         "warmup": 100,
         "clip": 1.0,
