@@ -15,10 +15,10 @@ Sizes = dict[str, dict[str, Any]]
 GPT: Sizes = {
     "smoke": {"n": 6, "k": 2, "train": 32, "held_out": 32, "width": 16, "rows": 32, "steps": 60, "evaluate_every": 20,
               "lr": 1e-2},
-    "small": {"n": 10, "k": 3, "train": 400, "held_out": 400, "width": 64, "rows": 256, "steps": 6000,
-              "evaluate_every": 50, "lr": 1e-3},
+    "small": {"n": 14, "k": 4, "train": 1000, "held_out": 1000, "width": 64, "rows": 1024, "steps": 3000,
+              "evaluate_every": 50},
     "paper": {"n": 20, "k": 6, "train": 20_000, "held_out": 2000, "width": 128, "rows": 2048, "steps": 20_000,
-              "evaluate_every": 250, "lr": 1e-3},
+              "evaluate_every": 100},
 }  # fmt: skip
 
 MLP: Sizes = {
