@@ -24,6 +24,7 @@ LAYERS = [
     ["objective"],
     ["evaluation"],
     ["training"],
+    ["parity"],
     ["experiments"],
     ["reports"],
     ["cli", "__main__"],

@@ -17,6 +17,14 @@ from halfmask.records import Record, Row
 EXPERIMENTS = {
     "optimal-laws": "halfmask.experiments.optimal_laws",
     "ngram-optimum": "halfmask.experiments.ngram_optimum",
+    "effective-loss": "halfmask.experiments.effective_loss",
+    "sample-complexity": "halfmask.experiments.sample_complexity",
+    "signal-collapse": "halfmask.experiments.signal_collapse",
+    "parity-windows": "halfmask.experiments.parity_windows",
+    "parity-grokking": "halfmask.experiments.parity_grokking",
+    "parity-uniform-attention": "halfmask.experiments.parity_uniform_attention",
+    "parity-scaling": "halfmask.experiments.parity_scaling",  # these two go beyond the paper: no claims
+    "parity-laws": "halfmask.experiments.parity_laws",
 }
 
 

@@ -199,6 +199,118 @@ def train_figure(record: Record) -> Figure:
     return figure
 
 
+def parity_train_figure(record: Record) -> Figure:
+    """Accuracies and losses of one run against its steps."""
+    figure, (left, right) = new_figure(2)
+    curve = record.extra["curve"]
+    steps = [row["step"] for row in curve]
+    for i, (label, name) in enumerate({"training": "train accuracy", "held out": "held-out accuracy"}.items()):
+        left.plot(steps, [row[name] for row in curve], label=label, **series(i))
+    left.axhline(0.5, color="#888888", linewidth=0.8)
+    left.set(title="When does it generalise?", xlabel="step", ylabel="accuracy", ylim=(0.45, 1.02))
+    left.legend(fontsize=8)
+    for i, (label, name) in enumerate({"signal rows": "signal loss", "noise rows": "noise loss"}.items()):
+        right.plot(steps, [row[name] for row in curve], label=label, **series(i))
+    right.set(title="Which rows does the effective loss come from?", xlabel="step", ylabel="effective loss")
+    right.set_ylim(0, None)
+    right.legend(fontsize=8)
+    return figure
+
+
+def race_figure(record: Record) -> Figure:
+    """Held-out accuracy of every run against its steps, and the steps to 99 % of every run, by condition."""
+    figure, (left, right) = new_figure(2)
+    names = list(record.extra["runs"])
+    for i, (name, runs) in enumerate(record.extra["runs"].items()):
+        look = series(i)
+        for number, run in enumerate(runs):
+            curve = run["curve"]
+            left.plot(curve["step"], curve["held out"], label=None if number else name, alpha=0.8, **look)
+            for fitted, face in ((True, look["color"]), (False, "white")):
+                if (run["solved"] is not None) == fitted:
+                    at = run["solved"] if fitted else run["steps"]
+                    right.plot([at], [i], marker=MARKERS[i % len(MARKERS)], color=look["color"], markerfacecolor=face)
+    left.axhline(0.5, color="#888888", linewidth=0.8)
+    left.set(title="When does each generalise?", xlabel="step", ylabel="held-out accuracy", ylim=(0.4, 1.03))
+    left.legend(fontsize=7)
+    right.set(title="Steps to 99 % held out (white: not reached)", xlabel="step", yticks=range(len(names)))
+    right.set_yticklabels(names, fontsize=8)
+    right.invert_yaxis()
+    for axes in (left, right):
+        axes.set_xscale("log")
+    return figure
+
+
+def scaling_figure(record: Record) -> Figure:
+    """Measured and predicted best upper ends against k, and the steps against the end."""
+    figure, (left, right) = new_figure(2)
+    for i, (title, rows) in enumerate(record.tables.items()):
+        found = [(row["t1"], row["median steps to 99 %"]) for row in rows if row["median steps to 99 %"] is not None]
+        left.plot(*zip(*found, strict=True) if found else ([], []), marker=MARKERS[i % 7], label=title, **series(i))
+    left.set(title="How many steps by t₁?", xlabel="t₁ of U[0, t₁]", ylabel="median steps to 99 %", yscale="log")
+    left.legend(fontsize=8)
+    ks = [row["k"] for row in record.rows]
+    for i, (label, name) in enumerate(
+        {"best for the signal": "predicted t1, signal", "best for the samples": "predicted t1, samples"}.items()
+    ):
+        right.plot(ks, [row[name] for row in record.rows], label=label, **series(i))
+    measured = [(row["k"], row["fastest t1"]) for row in record.rows if row["fastest t1"] is not None]
+    if measured:
+        right.plot(*zip(*measured, strict=True), "o", color=COLOURS[3], label="fastest of those tried")
+    right.set(title="Is the fastest t₁ the predicted one?", xlabel="k", ylabel="t₁", xticks=ks, ylim=(0, 1.05))
+    right.legend(fontsize=8)
+    return figure
+
+
+def effective_loss_figure(record: Record) -> Figure:
+    """How far training loss minus effective loss moves on N drawn inputs."""
+    figure, (axes,) = new_figure()
+    for i, each in enumerate(record.extra["series"]):
+        axes.loglog(each["N"], each["spread"], marker=MARKERS[i % 7], label=each["label"], **series(i))
+    axes.set(
+        title="Training loss minus effective loss: constant only in expectation",
+        xlabel="N, samples",
+        ylabel="spread over parameters",
+    )
+    log_ticks(axes.xaxis, record.extra["series"][0]["N"])
+    axes.legend(fontsize=8)
+    return figure
+
+
+def sample_complexity_figure(record: Record) -> Figure:
+    """Success of the procedure against N as a share of the bound."""
+    figure, (axes,) = new_figure()
+    for i, (task, law) in enumerate(dict.fromkeys((row["task"], row["law"]) for row in record.rows)):
+        rows = [row for row in record.rows if (row["task"], row["law"]) == (task, law)]
+        axes.semilogx(
+            [row["N / bound"] for row in rows],
+            [row["success"] for row in rows],
+            marker=MARKERS[i % 7],
+            label=f"{task}, {law}",
+            **series(i),
+        )
+    axes.axhline(1 - record.settings["delta"], color="#888888", linewidth=0.8)
+    axes.set(title="Is the secret set found?", xlabel="N / the bound", ylabel="share of data sets", ylim=(-0.03, 1.03))
+    axes.legend(fontsize=7)
+    return figure
+
+
+def collapse_figure(record: Record) -> Figure:
+    """Gradient of the energy, and how far the hidden weights move on its ascent, against the width."""
+    figure, (left, right) = new_figure(2)
+    for i, masks in enumerate(dict.fromkeys(row["masks"] for row in record.rows)):
+        rows = [row for row in record.rows if row["masks"] == masks]
+        widths = [row["width"] for row in rows]
+        left.loglog(widths, [row["|∇E|, start"] for row in rows], marker=MARKERS[i], label=masks, **series(i))
+        right.loglog(widths, [row["movement"] for row in rows], marker=MARKERS[i], label=masks, **series(i))
+    left.set(title="Where does the gradient vanish?", xlabel="width D", ylabel="|∇E| at the start")
+    right.set(title="How far do features move?", xlabel="width D", ylabel="movement of W / its norm")
+    for axes in (left, right):
+        log_ticks(axes.xaxis, record.settings["widths"])
+    left.legend(title="masks", fontsize=8)
+    return figure
+
+
 FIGURES: dict[str, Callable[[Record], Figure]] = {
     "theory signal": signal_figure,
     "theory optimum": optimum_figure,
@@ -206,8 +318,17 @@ FIGURES: dict[str, Callable[[Record], Figure]] = {
     "theory loss": loss_figure,
     "theory energy": energy_figure,
     "theory mixture": mixture_figure,
+    "parity train": parity_train_figure,
     "window": window_figure,
     "train": train_figure,
     "paper ngram-optimum": window_figure,
     "paper optimal-laws": optimal_laws_figure,
+    "paper effective-loss": effective_loss_figure,
+    "paper sample-complexity": sample_complexity_figure,
+    "paper signal-collapse": collapse_figure,
+    "paper parity-windows": race_figure,
+    "paper parity-grokking": race_figure,
+    "paper parity-uniform-attention": race_figure,
+    "paper parity-laws": race_figure,
+    "paper parity-scaling": scaling_figure,
 }

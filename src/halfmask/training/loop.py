@@ -48,7 +48,7 @@ def train(
     say: Callable[[str], None] = lambda text: None,
 ) -> Line:
     """Run a recipe to its end; returns the last line of metrics. An interrupt saves before it leaves."""
-    with open_world(device) as world, _asked_to_stop() as stop, open_board(recipe, folder, world) as board:
+    with open_world(device) as world, asked_to_stop() as stop, open_board(recipe, folder, world) as board:
         data = TokenData.open(recipe.data.folder)
         has_bound = "validation" in data.splits
         step_of = make_step(recipe, data, world)
@@ -212,7 +212,7 @@ class _Stop:
 
 
 @contextlib.contextmanager
-def _asked_to_stop() -> Iterator[_Stop]:
+def asked_to_stop() -> Iterator[_Stop]:
     """The first interrupt or termination asks; the second one interrupts."""
     stop = _Stop()
 
