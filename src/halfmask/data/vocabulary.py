@@ -38,6 +38,7 @@ class Vocabulary:
     end_id: int  # follows every document
     mask_id: int  # of a hidden token
     pad_id: int | None
+    mask_is_added: bool = False  # the tokenizer has none of its own
 
     def encode(self, texts: Sequence[str]) -> TokenIds:
         """One row: the ids of each text, BOUNDARY between texts."""
@@ -131,4 +132,5 @@ def _with_special_ids(tokenizer: Any, name: str) -> Vocabulary:
         end_id=ids[end],
         mask_id=ids[mask],
         pad_id=None if pad is None else ids[pad],
+        mask_is_added=mask not in own,
     )

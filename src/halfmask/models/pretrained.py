@@ -8,6 +8,8 @@ where they were. Nothing else asks which model it is.
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -59,18 +61,12 @@ class Pretrained(nn.Module):
         return self.hidden(tokens_BT, attend_BTT)
 
 
-def load_pretrained(name: str, *, mask_id: int, vocab_size: int) -> Pretrained:
+def load_pretrained(name: str, *, mask_id: int, vocab_size: int, adapter: Path | None = None) -> Pretrained:
     """A folder or Hub name. The vocabulary grows where the data has more ids than the model."""
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ImportError as error:
-        raise MissingExtraError(f"the model {name}", package="transformers", extra="hub") from error
+    transformers = _transformers(name)
     try:
         config = transformers.AutoConfig.from_pretrained(name)
-        masked = type(config) in transformers.AutoModelForMaskedLM._model_mapping
-        kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-        if not masked:
-            config.is_causal = False
+        kind = _kind(transformers, config)
         model = kind.from_pretrained(name, config=config, attn_implementation="sdpa")
     except Exception as error:  # the library raises kinds of its own, of the network, of files and plain ones
         raise DataError(
@@ -80,7 +76,51 @@ def load_pretrained(name: str, *, mask_id: int, vocab_size: int) -> Pretrained:
         ) from error
     if len(model.get_input_embeddings().weight) < vocab_size:
         model.resize_token_embeddings(vocab_size)
-    return Pretrained(model, mask_id)
+    return Pretrained(model if adapter is None else with_adapter(model, adapter), mask_id)
+
+
+def architecture(model: Pretrained) -> dict[str, Any]:
+    """The library's configuration, from which `pretrained_of` builds the model again."""
+    config: dict[str, Any] = json.loads(model.model.config.to_json_string(use_diff=False))
+    return config
+
+
+def pretrained_of(config: dict[str, Any], *, mask_id: int) -> Pretrained:
+    """A model of this architecture whose weights are still to be filled in."""
+    transformers = _transformers("this model")
+    built = transformers.AutoConfig.for_model(**config)
+    return Pretrained(_kind(transformers, built).from_config(built, attn_implementation="sdpa"), mask_id)
+
+
+def with_adapter(model: Any, folder: Path) -> Any:
+    """The model with an adapter added to its weights, so that nobody has to merge it by hand."""
+    try:
+        peft: Any = importlib.import_module("peft")
+    except ImportError as error:
+        raise MissingExtraError(f"the adapter {folder}", package="peft", extra="adapters") from error
+    try:
+        return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
+    except Exception as error:  # of files, of shapes, of names it does not find
+        raise DataError(
+            f"{folder} must be an adapter of {type(model).__name__}",
+            got=str(error).partition("\n")[0] or type(error).__name__,
+            fix="check base_model_name_or_path in its adapter_config.json",
+        ) from error
+
+
+def _transformers(what: str) -> Any:
+    try:
+        return importlib.import_module("transformers")
+    except ImportError as error:
+        raise MissingExtraError(f"the model {what}", package="transformers", extra="hub") from error
+
+
+def _kind(transformers: Any, config: Any) -> Any:
+    """The class that loads it: masked where there is one, else causal and made bidirectional."""
+    if type(config) in transformers.AutoModelForMaskedLM._model_mapping:
+        return transformers.AutoModelForMaskedLM
+    config.is_causal = False
+    return transformers.AutoModelForCausalLM
 
 
 def _hand_on(states: Tensor) -> Tensor:

@@ -71,11 +71,18 @@ def make_model(recipe: TrainRecipe, data: TokenData) -> nn.Module:
 
 def model_card(recipe: TrainRecipe, model: nn.Module, data: TokenData) -> dict[str, Any]:
     """Beside the weights: what they are, and what they were trained with."""
-    config = asdict(model.config) if isinstance(model, Transformer) else {"pretrained": recipe.model.pretrained}
+    if isinstance(model, Transformer):
+        config = asdict(model.config)
+    else:
+        from halfmask.models.pretrained import Pretrained, architecture
+
+        assert isinstance(model, Pretrained)
+        config = {"pretrained": recipe.model.pretrained, "architecture": architecture(model)}
     return {
         "halfmask": "model",
         "config": config,
         "data": recipe.data.folder,
+        "tokenizer": data.tokenizer,
         "law": str(recipe.mask.masking().schedule),
         "weight": recipe.mask.weight,
         "steps": recipe.steps,

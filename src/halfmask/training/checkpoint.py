@@ -25,6 +25,8 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
 from torch.distributed.checkpoint.state_dict_saver import save as save_tensors
 
 from halfmask.errors import DataError
+from halfmask.models.load import one_process_is_fine
+from halfmask.records import atomic_write
 from halfmask.training.optim import Averaged
 from halfmask.training.parallel import World
 
@@ -49,7 +51,8 @@ class State:
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
             world.wait()
-            save_tensors(self._tensors(), checkpoint_id=partial, no_dist=world.size == 1)
+            with one_process_is_fine():
+                save_tensors(self._tensors(), checkpoint_id=partial, no_dist=world.size == 1)
             world.wait()
             if world.is_first:
                 _seal(partial, step)
@@ -76,7 +79,8 @@ class State:
                 warn(f"{path} is left out: {problem}")
                 continue
             tensors = self._tensors()
-            load_tensors(tensors, checkpoint_id=path, no_dist=world.size == 1)
+            with one_process_is_fine():
+                load_tensors(tensors, checkpoint_id=path, no_dist=world.size == 1)
             set_state_dict(
                 self.model,
                 self.optimizer,
@@ -140,15 +144,23 @@ def _disk_error(error: BaseException) -> str | None:
     return None
 
 
-def save_model(model: nn.Module, path: Path, config: dict[str, Any], world: World) -> None:
-    """The whole weights as one safetensors file and their configuration, for use outside training."""
+def save_card(path: Path, card: dict[str, Any], tokenizer: Path | None) -> None:
+    """What a model is, and its tokenizer: with them its weights can be used, those of a checkpoint too."""
+    path.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path / "config.json") as stream:
+        json.dump(card, stream, indent=1)
+    if tokenizer is not None:
+        shutil.copyfile(tokenizer, path / tokenizer.name)
+
+
+def save_model(model: nn.Module, path: Path, world: World) -> None:
+    """The whole weights as one safetensors file, beside the card, for use outside training."""
     from safetensors.torch import save_file
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     weights = cast("dict[str, Tensor]", get_model_state_dict(model, options=options))
     if world.is_first:
-        path.mkdir(parents=True, exist_ok=True)
         seen: dict[int, str] = {}
         unique = {
             name: tensor.contiguous()
@@ -157,5 +169,4 @@ def save_model(model: nn.Module, path: Path, config: dict[str, Any], world: Worl
         }
         save_file(unique, path / "model.safetensors.partial")
         (path / "model.safetensors.partial").replace(path / "model.safetensors")
-        (path / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
     world.wait()

@@ -22,7 +22,7 @@ from halfmask.evaluation.bound import Bound, bound_losses, model_losses
 from halfmask.models.transformer import Transformer
 from halfmask.objective import HiddenTokens
 from halfmask.training.build import make_step, model_card
-from halfmask.training.checkpoint import State, save_model
+from halfmask.training.checkpoint import State, save_card, save_model
 from halfmask.training.meter import matrix_peak, step_operations
 from halfmask.training.optim import Averaged
 from halfmask.training.parallel import open_world
@@ -54,6 +54,7 @@ def train(
         state, run = State(step_of.model, step_of.optimizer, averaged), Run(folder)
         if world.is_first:
             run.start(recipe, world.size, resume=resume)
+            save_card(folder / "model", model_card(recipe, step_of.model, data), data.tokenizer_file)
         world.wait()
         first = state.load(run.checkpoints, world, say) if resume else 0
         if world.is_first:
@@ -83,7 +84,7 @@ def train(
                 raise KeyboardInterrupt
         if averaged is not None:
             averaged.swap()
-        save_model(step_of.model, folder / "model", model_card(recipe, step_of.model, data), world)
+        save_model(step_of.model, folder / "model", world)
         return line
 
 

@@ -4,7 +4,7 @@ recipe.yaml       the resolved recipe
 run.json          versions, command, world
 metrics.jsonl     one line each time: {"step": …, "loss": …}; lines after a checkpoint go when it is resumed
 checkpoints/      see checkpoint.py
-model/            the weights at the end, as safetensors, with their configuration
+model/            what the model is, its tokenizer, and at the end its weights as safetensors
 """
 
 from __future__ import annotations
