@@ -26,6 +26,7 @@ from halfmask.decoding.row import Completion, Row
 from halfmask.decoding.strategy import Strategy
 from halfmask.errors import UsageError
 from halfmask.models.denoiser import Denoiser, Recalling
+from halfmask.models.load import Loaded
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,18 @@ class Decoder:
         self.never = torch.tensor(sorted(never), device=device)
         self.passes = Passes(denoiser, max_length, torch.device(device))
         self.rows: dict[Row, list[View]] = {}  # with its visible text, and where it is guided also without
+
+    @classmethod
+    def of(cls, model: Loaded) -> Decoder:
+        words = model.vocabulary
+        return cls(
+            model.denoiser,
+            num_ids=words.size,
+            end_id=words.end_id,
+            pad_id=words.pad_id,
+            max_length=model.max_length,
+            device=model.device,
+        )
 
     def join(self, canvas: Canvas, strategy: Strategy) -> Row:
         """From the next step on."""
@@ -142,6 +155,7 @@ def decode(
     *,
     rows_at_once: int = 16,
     on_step: Callable[[int, Step], None] = lambda number, step: None,
+    stop: Callable[[Row], bool] = lambda row: False,
 ) -> list[Completion]:
     """Fill canvases, so many at once: the next joins when one leaves. `on_step` is told the number of the canvas."""
     waiting = iter(canvases)
@@ -153,6 +167,8 @@ def decode(
             return [row.completion() for row in number]
         for step in decoder.step():
             on_step(number[step.row], step)
+            if step.row in decoder.rows and stop(step.row):
+                decoder.leave(step.row)
 
 
 def _commit(view: View, found: Proposals) -> Step:

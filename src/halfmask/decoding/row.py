@@ -6,6 +6,7 @@ Everything here is about one row. Nothing knows which other rows are decoded at 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +21,21 @@ from halfmask.noise import Noise
 NEVER = -1  # no step, and no id
 
 
+Finish = Literal["end", "length", "stopped"]  # the end of the text, that of the canvas, or somebody's wish
+
+
 @dataclass(frozen=True)
 class Completion:
-    """A full canvas. Letters: T positions."""
+    """A canvas as it was left. Letters: T positions."""
 
     canvas: Canvas
     tokens_T: Ids
-    length: int  # without the end of the text and what follows it
+    length: int  # up to the end of the text, or to the first hole of a row that was stopped
     confidence_T: Scores  # with which each token was committed; 1 where none was
-    step_T: Ids  # in which; NEVER where none was: the token was given, or stands behind the end of the text
+    step_T: Ids  # in which; NEVER where none was: the token was given, or follows the end of the text
     num_steps: int
     num_passes: int  # over the whole row; the other steps came from the cache
-    ended: bool  # by the end of the text, not by that of the canvas
+    finish: Finish
 
     @property
     def written(self) -> Ids:
@@ -64,6 +68,12 @@ class Row:
         start, end_id = self.canvas.open_from, NEVER if self.end_id is None else self.end_id
         ends = np.flatnonzero(self.tokens_T[start:] == end_id)
         return start + int(ends[0]) if len(ends) else len(self.tokens_T)
+
+    @property
+    def uncovered(self) -> int:
+        """Up to here nothing is hidden any more, and the text has not ended."""
+        hidden = np.flatnonzero(self.hidden_T)
+        return min(int(hidden[0]) if len(hidden) else len(self.tokens_T), self.ends_at)
 
     @property
     def finished(self) -> bool:
@@ -106,10 +116,9 @@ class Row:
     def _scores(self, asked_N: Ids, found: Proposals) -> Scores:
         if self.strategy.rule.score != "random":
             return found.scores[self.strategy.rule.score]
-        uniform_T = Noise(self.strategy.seed).uniform("order", self.num_steps, [self.canvas.row], len(self.tokens_T))[
-            0
-        ]
-        return uniform_T[asked_N]
+        noise, length = Noise(self.strategy.seed), len(self.tokens_T)
+        random: Scores = noise.uniform("order", self.num_steps, [self.canvas.row], length)[0, asked_N]
+        return random
 
     def _move_on(self) -> Ids:
         """To the next block where this one is full, or back to its doubtful tokens."""
@@ -134,22 +143,20 @@ class Row:
         return block[doubted & (block <= self.ends_at)]
 
     def completion(self) -> Completion:
-        length = len(self.tokens_T)
-        end = self.ends_at
-        tokens_T = self.tokens_T.copy()
-        if end < length:
-            assert self.end_id is not None
-            tokens_T[end:] = self.end_id
-        assert not self.hidden_T[:end].any(), "a completion is full"
+        tokens_T, length = self.tokens_T.copy(), self.uncovered
+        if self.end_id is not None:
+            tokens_T[length:] = self.end_id
+        assert length == self.ends_at or not self.finished, "what is finished is full"
+        finish: Finish = "end" if self.ends_at == length < len(tokens_T) else "length" if self.finished else "stopped"
         return Completion(
             canvas=self.canvas,
             tokens_T=tokens_T,
-            length=end,
+            length=length,
             confidence_T=self.confidence_T,
             step_T=self.step_T,
             num_steps=self.num_steps,
             num_passes=self.num_passes,
-            ended=end < length,
+            finish=finish,
         )
 
 
