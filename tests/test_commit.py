@@ -1,4 +1,4 @@
-"""Every commit rule keeps one contract and chooses what its definition says; canvases and strategies refuse nonsense."""
+"""Every commit rule keeps one contract and chooses what it says; canvases and strategies refuse nonsense."""
 
 from __future__ import annotations
 

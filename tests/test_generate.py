@@ -154,9 +154,6 @@ def test_the_difference_between_completions(model: Loaded) -> None:
 def test_the_bound_of_one_written_token_is_its_surprise(model: Loaded) -> None:
     """One hole has one mask: the bound is -log p of its token, whatever the ratio."""
     full = decode(Decoder.of(model), [Canvas.with_holes([[5, 6, 7], 1, [8, 9]])], Strategy())[0]
-    assert written_bound(model.denoiser, [full], model.device)[0] == pytest.approx(
-        -np.log(full.confidence_T[3]), abs=0.2
-    )
     with torch.no_grad():
         tokens = torch.from_numpy(np.where(full.canvas.hidden_T, model.denoiser.mask_id, full.tokens_T))[None]
         log_p = (model.denoiser.hidden(tokens)[0, 3] @ model.denoiser.output_weight.T).log_softmax(0)

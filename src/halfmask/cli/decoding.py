@@ -57,7 +57,7 @@ def add_strategy(parser: argparse.ArgumentParser, **defaults: Any) -> None:
     parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="draw from the likeliest that hold P")
     parser.add_argument("--guidance", type=float, default=0.0, metavar="G", help="how much more the given text counts")
     parser.add_argument(
-        "--remask", type=float, default=0.0, metavar="P", help="hide tokens committed below P once more"
+        "--remask", type=float, default=0.0, metavar="P", help="decide tokens committed below P again, one by one"
     )
     parser.add_argument(
         "--cache",

@@ -128,7 +128,7 @@ class Row:
             if len(reopened):
                 self.hidden_T[reopened], self.tokens_T[reopened] = True, self.mask_id
                 self.second_look_T[reopened] = True
-                self.steps_left = -(-len(reopened) * self.plan[self.block] // len(self.blocks[self.block]))
+                self.steps_left = len(reopened)  # one by one: together, they would be what they were
             else:
                 self.block += 1
                 self.steps_left = 0 if self.finished else self.plan[self.block]

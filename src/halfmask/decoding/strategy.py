@@ -20,7 +20,7 @@ class Strategy:
     temperature: float = 0.0  # 0: the likeliest token
     top_p: float = 1.0  # drawn from the likeliest tokens that hold this share
     guidance: float = 0.0  # how far to go from what would be said without the visible text to what is said with it
-    remask: float = 0.0  # tokens committed with less confidence are hidden again, once, when their block is full
+    remask: float = 0.0  # tokens committed with less confidence are hidden again, once, and decided one by one
     cache: Caching = "none"  # what is not computed again in every step: the text before the block, or all around it
     refresh: int | None = None  # everything is, every so many steps; None: when a block begins
     may_end: bool = True  # an open end may end before the row does

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
-from torch import nn
 
 from halfmask.decoding.canvas import Bools
 from halfmask.decoding.row import Completion
-from halfmask.evaluation.bound import bound_losses, model_losses
 from halfmask.laws import FloatArray
-from halfmask.masking.corrupt import Batch
+from halfmask.masking.corrupt import Batch, hide, hide_exactly
 from halfmask.models.denoiser import Denoiser
-from halfmask.objective import MaskedLoss
+from halfmask.noise import Noise
+from halfmask.objective import masked_loss, on_device
+
+SEED = 20_26
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,26 @@ def difference(
 
 
 def written_bound(
-    denoiser: Denoiser, completions: Sequence[Completion], device: torch.device, num_strata: int = 8
+    denoiser: Denoiser, completions: Sequence[Completion], device: torch.device, num_draws: int = 8
 ) -> FloatArray:
-    """The bound of each completion: nats per token of what was written, given the rest, with fixed noise."""
-    loss = MaskedLoss(cast("nn.Module", denoiser))
-    losses = model_losses(loss, device, lambda: torch.autocast(device.type, enabled=False))
-    found = []
-    for number, done in enumerate(completions):
-        end = _end(done)
-        tokens_1T, written_1T = done.tokens_T[None, :end], done.canvas.hidden_T[None, :end]
-        rows = Batch(0, np.array([number]), len(completions), tokens_1T, written_1T)
-        found.append(bound_losses(losses, rows, mask_id=denoiser.mask_id, num_strata=num_strata).mean())
-    return np.array(found)
+    """Of each completion, nats per token of what was written, given the rest: stratified counts, fixed noise."""
+    return np.array([_bound(denoiser, each, device, num_draws) for each in completions])
+
+
+@torch.no_grad()
+def _bound(denoiser: Denoiser, done: Completion, device: torch.device, num_draws: int) -> float:
+    end, draws_K, noise = _end(done), np.arange(num_draws), Noise(SEED)
+    tokens_KT = np.tile(done.tokens_T[:end], (num_draws, 1))
+    written_KT = np.tile(done.canvas.hidden_T[:end], (num_draws, 1))
+    num_written = int(written_KT[0].sum())
+    share_K = (draws_K + noise.uniform("ratios", 0, draws_K, 1)[:, 0]) / num_draws
+    num_K = np.floor(share_K * num_written) + 1
+    hidden_KT = hide_exactly(num_K, noise.uniform("hiding", 0, draws_K, end), written_KT)
+    rows = Batch(0, draws_K, num_draws, tokens_KT, written_KT)
+    noisy = hide(rows, hidden_KT, num_K / num_written, np.ones(num_draws), denoiser.mask_id)
+    nll_N = masked_loss(denoiser, on_device(noisy, device), 1.0, head="plain").nll_N.double().cpu().numpy()
+    draw_N = noisy.position_N // end
+    return float((np.bincount(draw_N, weights=nll_N, minlength=num_draws) / num_K).mean())
 
 
 def _same(first: Completion, second: Completion) -> Bools:
