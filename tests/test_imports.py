@@ -22,6 +22,7 @@ LAYERS = [
     ["masking"],
     ["data", "models"],
     ["objective"],
+    ["decoding"],
     ["evaluation"],
     ["training"],
     ["parity"],

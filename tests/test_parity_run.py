@@ -15,7 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from halfmask.cli.live import describe, picture, sparkline
+from halfmask.cli.live_curve import describe, picture, sparkline
 from halfmask.cli.main import main
 from halfmask.cli.parity import FLAGS
 from halfmask.errors import DataError, UsageError

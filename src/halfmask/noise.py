@@ -36,12 +36,15 @@ class Noise:
 
     def words(self, stream: str, step: int, rows: ArrayLike, num_columns: int) -> Words:
         """64-bit words, as above."""
+        column_T = np.arange(1, num_columns + 1, dtype=np.uint64) * _GOLDEN
+        return _mix(self.keys(stream, step, rows)[:, None] + column_T)
+
+    def keys(self, stream: str, step: int, rows: ArrayLike) -> Words:
+        """Where the stream of each row starts."""
         key = _mix(np.array([self.seed % 2**64], dtype=np.uint64) + _GOLDEN)
         key = _mix(key ^ _word(STREAMS.index(stream)))
         key = _mix(key ^ _word(step))
-        key_B = _mix(key ^ np.asarray(rows, dtype=np.uint64))
-        column_T = np.arange(1, num_columns + 1, dtype=np.uint64) * _GOLDEN
-        return _mix(key_B[:, None] + column_T)
+        return _mix(key ^ np.asarray(rows, dtype=np.uint64))
 
     def number(self, stream: str, step: int) -> float:
         """One number for the whole step."""

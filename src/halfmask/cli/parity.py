@@ -112,7 +112,7 @@ def run_train(arguments: argparse.Namespace) -> None:
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     recipe = recipe_for(arguments.model, **given)
 
-    from halfmask.cli.live import live_curve
+    from halfmask.cli.live_curve import live_curve
     from halfmask.parity.run import train
     from halfmask.parity.summary import Curve, run_record
 

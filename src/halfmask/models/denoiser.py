@@ -8,7 +8,7 @@ The output layer is most of the work of a small model with a large vocabulary, a
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -30,6 +30,27 @@ class Denoiser(Protocol):
 
     @property
     def output_bias(self) -> Tensor | None:  # (V,)
+        ...
+
+
+class Memory(Protocol):
+    """Keys and values that earlier passes over the same rows left, so that a pass may compute some positions alone."""
+
+    position_BQ: Tensor | None  # where the tokens of this pass stand in their rows; None: they are the whole rows
+
+    def merge(self, layer: int, keys_BHQd: Tensor, values_BHQd: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep those of this pass; return those of all positions (B, H, T, d)."""
+        ...
+
+
+@runtime_checkable
+class Recalling(Denoiser, Protocol):
+    """A denoiser that can take the keys and values of positions it does not compute from a memory."""
+
+    recalls: bool
+
+    def hidden(self, tokens_BQ: Tensor, attend_BQT: Tensor | None = None, memory: Memory | None = None) -> Tensor:
+        """States (B, Q, D) of the tokens given, which look at whole rows."""
         ...
 
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from halfmask.errors import UsageError, nearest
+from halfmask.models.denoiser import Memory
 
 LONGEST_WRITTEN_OUT = 512  # on the CPU, in low precision; see `attend` and benchmarks/attention.py
 
@@ -67,8 +68,9 @@ class TransformerConfig:
 
 
 class Attention(nn.Module):
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, layer: int) -> None:
         super().__init__()
+        self.layer = layer
         self.heads, self.kv_heads = config.heads, config.kv_heads or config.heads
         self.head_width = config.width // config.heads
         self.query_key_value = nn.Linear(
@@ -76,12 +78,20 @@ class Attention(nn.Module):
         )
         self.out = nn.Linear(config.width, config.width, bias=config.bias)
 
-    def forward(self, x_BTD: Tensor, rotary: tuple[Tensor, Tensor] | None, attend_B1TT: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        x_BTD: Tensor,
+        rotary: tuple[Tensor, Tensor] | None,
+        attend_B1TT: Tensor | None,
+        memory: Memory | None = None,
+    ) -> Tensor:
         B, T, _ = x_BTD.shape
         mixed = self.query_key_value(x_BTD).view(B, T, -1, self.head_width).transpose(1, 2)
         q_BHTd, k_BHTd, v_BHTd = mixed.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
         if rotary is not None:
             q_BHTd, k_BHTd = _rotate(q_BHTd, rotary), _rotate(k_BHTd, rotary)
+        if memory is not None:
+            k_BHTd, v_BHTd = memory.merge(self.layer, k_BHTd, v_BHTd)
         y_BHTd = attend(q_BHTd, k_BHTd, v_BHTd, attend_B1TT)
         out: Tensor = self.out(y_BHTd.transpose(1, 2).reshape(B, T, -1))
         return out
@@ -105,21 +115,29 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, layer: int) -> None:
         super().__init__()
         self.attention_norm = _norm(config)
-        self.attention = Attention(config)
+        self.attention = Attention(config, layer)
         self.feed_forward_norm = _norm(config)
         self.feed_forward = FeedForward(config)
 
-    def forward(self, x_BTD: Tensor, rotary: tuple[Tensor, Tensor] | None, attend_B1TT: Tensor | None) -> Tensor:
-        x_BTD = x_BTD + self.attention(self.attention_norm(x_BTD), rotary, attend_B1TT)
+    def forward(
+        self,
+        x_BTD: Tensor,
+        rotary: tuple[Tensor, Tensor] | None,
+        attend_B1TT: Tensor | None,
+        memory: Memory | None = None,
+    ) -> Tensor:
+        x_BTD = x_BTD + self.attention(self.attention_norm(x_BTD), rotary, attend_B1TT, memory)
         out: Tensor = x_BTD + self.feed_forward(self.feed_forward_norm(x_BTD))
         return out
 
 
 class Transformer(nn.Module):
-    """A `Denoiser`."""
+    """A `Denoiser` that can recall."""
+
+    recalls = True
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -128,7 +146,7 @@ class Transformer(nn.Module):
         self.checkpointing = False  # recompute each block in the backward pass: less memory, a third more work
         self.embedding = nn.Embedding(config.vocab_size, config.width)
         self.position = nn.Embedding(config.max_length, config.width) if config.positions == "learned" else None
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = _norm(config)
         self.output = nn.Linear(config.width, config.vocab_size, bias=False)
         if config.tied:
@@ -158,31 +176,33 @@ class Transformer(nn.Module):
                 weight = torch.empty(parameter.shape).normal_(std=small if adds else 0.02, generator=random)
             assign(parameter, weight)
 
-    def hidden(self, tokens_BT: Tensor, attend_BTT: Tensor | None = None) -> Tensor:
+    def hidden(self, tokens_BT: Tensor, attend_BTT: Tensor | None = None, memory: Memory | None = None) -> Tensor:
         T, longest = tokens_BT.shape[1], self.config.max_length
         if longest < T:
             raise UsageError(f"this model takes rows of at most {longest} tokens", got=T, fix="cut them")
+        at = None if memory is None else memory.position_BQ
         x_BTD = self.embedding(tokens_BT)
         if self.position is not None:
-            x_BTD = x_BTD + self.position.weight[:T]
-        rotary = None if self.position is not None else self._rotary(T, x_BTD)
+            x_BTD = x_BTD + (self.position.weight[:T] if at is None else self.position.weight[at])
+        rotary = None if self.position is not None else self._rotary(T, x_BTD, at)
         attend_B1TT = None if attend_BTT is None else attend_BTT[:, None]
         for block in self.blocks:
             if self.checkpointing and self.training:
                 x_BTD = checkpoint(block, x_BTD, rotary, attend_B1TT, use_reentrant=False)
             else:
-                x_BTD = block(x_BTD, rotary, attend_B1TT)
+                x_BTD = block(x_BTD, rotary, attend_B1TT, memory)
         states: Tensor = self.norm(x_BTD)
         return states
 
     def forward(self, tokens_BT: Tensor, attend_BTT: Tensor | None = None) -> Tensor:
         return self.hidden(tokens_BT, attend_BTT)
 
-    def _rotary(self, T: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines (T, d) in float32: a low precision would blur far positions."""
+    def _rotary(self, T: int, like: Tensor, position_BQ: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Cosines and sines in float32, since a low precision would blur far positions: (T, d), or (B, 1, Q, d)."""
         half = self.config.width // self.config.heads // 2
         exponent = torch.arange(half, device=like.device, dtype=torch.float32) / half
-        angle_Td = torch.arange(T, device=like.device)[:, None] * self.config.rotary_base**-exponent
+        position = torch.arange(T, device=like.device) if position_BQ is None else position_BQ[:, None]
+        angle_Td = position[..., None] * self.config.rotary_base**-exponent
         angle_Td = torch.cat([angle_Td, angle_Td], dim=-1)
         return angle_Td.cos(), angle_Td.sin()
 

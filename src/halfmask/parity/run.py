@@ -22,10 +22,10 @@ import torch
 from halfmask.errors import DataError, UsageError
 from halfmask.parity.lab import Lab, Measures, make_model, steps_of
 from halfmask.parity.recipe import ParityRecipe
+from halfmask.provenance import made_by
 from halfmask.recipe import dump_recipe, read_recipe
 from halfmask.records import atomic_write, plain
 from halfmask.training.loop import NonFiniteLossError, asked_to_stop
-from halfmask.training.run import made_by
 
 SAVE_EVERY_S = 30.0  # between checkpoints: what a kill can cost
 FREE_TO_CHANGE = {"steps", "until"}  # how far a run goes changes no step of it

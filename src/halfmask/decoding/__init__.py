@@ -1,0 +1,1 @@
+"""From a canvas with holes to a full one: what people do with a trained model."""
