@@ -63,7 +63,7 @@ def _answer(talk: Conversation, text: str) -> None:
         return
     from halfmask.cli.live_text import live_text
 
-    with live_text(talk.vocabulary, written=True) as show:
+    with live_text(talk.stop, written=True) as show:
         talk.ask(text, show)
 
 

@@ -109,7 +109,7 @@ def fill(arguments: argparse.Namespace, verb: str, canvas_of: Callable[[Loaded, 
     model = open_model(arguments.model, device=arguments.device)
     canvases = [canvas_of(model, text, row) for text in texts for row in range(arguments.samples)]
     decoder, stop = Decoder.of(model), Stop(model.vocabulary, tuple(getattr(arguments, "stop", ())))
-    with _watched(arguments, model, strategy, canvases) as (on_step, on_end):
+    with _watched(arguments, stop, strategy, canvases) as (on_step, on_end):
         started_at = perf_counter()
         done = decode(decoder, canvases, strategy, rows_at_once=arguments.rows, on_step=on_step, stop=stop)
         elapsed_s = perf_counter() - started_at
@@ -160,7 +160,7 @@ def _is_watched(arguments: argparse.Namespace, canvases: list[Canvas]) -> bool:
 
 @contextmanager
 def _watched(
-    arguments: argparse.Namespace, model: Loaded, strategy: Strategy, canvases: list[Canvas]
+    arguments: argparse.Namespace, stop: Stop, strategy: Strategy, canvases: list[Canvas]
 ) -> Iterator[tuple[OnStep, Callable[[list[Completion]], None]]]:
     """What is done at each step and at the end: the trace, the screen."""
     from halfmask.decoding.trace import Trace
@@ -171,13 +171,13 @@ def _watched(
     with ExitStack() as stack:
         if arguments.trace:
             stream = stack.enter_context(atomic_write(Path(arguments.trace)))
-            trace = Trace(stream, model.vocabulary, model=model.name, strategy=strategy)
+            trace = Trace(stream, stop.vocabulary, model=arguments.model, strategy=strategy)
             trace.begin(canvases)
             watchers.append(trace.step)
         if _is_watched(arguments, canvases):
             from halfmask.cli.live_text import live_text
 
-            show = stack.enter_context(live_text(model.vocabulary))
+            show = stack.enter_context(live_text(stop))
             watchers.append(lambda number, step: show(step.row))
         else:
             advance = stack.enter_context(progress_bar("decoding"))

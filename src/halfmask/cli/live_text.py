@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from halfmask.cli.output import console
-from halfmask.decoding.texts import pieces
+from halfmask.decoding.texts import Stop, pieces
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -21,12 +21,16 @@ STYLES = ((0.9, "green"), (0.6, "yellow"), (0.0, "red underline"))  # from this 
 
 
 @contextmanager
-def live_text(vocabulary: Vocabulary, *, written: bool = False) -> Iterator[Callable[[Row], None]]:
-    """Yields what to call after each step of the row; `written` leaves the text before the last hole out."""
+def live_text(stop: Stop, *, written: bool = False) -> Iterator[Callable[[Row], None]]:
+    """Yields what to call after each step of the row; `written` leaves the text before its open end out."""
     from rich.live import Live
 
+    def show(row: Row) -> None:
+        text = painted(stop.vocabulary, row, row.canvas.open_from if written else 0)
+        live.update(text[: len(stop.cut(text.plain))], refresh=True)
+
     with Live(console=console(), auto_refresh=False) as live:
-        yield lambda row: live.update(painted(vocabulary, row, row.canvas.open_from if written else 0), refresh=True)
+        yield show
 
 
 def painted(vocabulary: Vocabulary, row: Row, start: int = 0) -> Text:

@@ -25,10 +25,13 @@ class Conversation:
     length: int  # of an answer, at most
     turns: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def stop(self) -> Stop:
+        return Stop(self.vocabulary, STOPS)
+
     def ask(self, text: str, on_step: Callable[[Row], None] = lambda row: None) -> str:
         """The answer; both join the conversation. Samples of a conversation differ from turn to turn."""
-        stop = Stop(self.vocabulary, STOPS)
-        row = self.decoder.join(self._canvas(text), self.strategy)
+        row, stop = self.decoder.join(self._canvas(text), self.strategy), self.stop
         try:
             while row in self.decoder.rows and not stop(row):
                 self.decoder.step()
