@@ -18,7 +18,6 @@ STAGES = (
     "halfmask theory loss --n 4 --k 2 --plot {out}/loss.svg",
     "halfmask theory energy --n 4 --k 2 --plot {out}/energy.svg",
     "halfmask theory mixture --plot {out}/mixture.svg",
-    "halfmask window builtin --out {out}/profile.json --plot {out}/window.svg",
 )
 
 
