@@ -59,6 +59,14 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full, a disk that is always full")
+@pytest.mark.parametrize("length", [0, 1, 1000, 100_000])
+def test_a_full_disk_is_seen_however_little_is_written(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FolderShelf, "_path", lambda *_: Path("/dev/full"))
+    with pytest.raises(OSError, match="No space left on device"):
+        FolderShelf(Path()).put("ids-0-0", id=np.zeros(length, dtype=np.uint32))
+
+
 # Threads
 
 

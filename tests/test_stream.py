@@ -104,11 +104,15 @@ def test_a_spilled_row_is_removed_however_it_ends(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full, a disk that is always full")
-def test_a_full_disk_and_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     rule = r"the folder for spilled tokens must take what is written, got .+: free space on its disk, name another fol"
     with pytest.raises(DataError, match=rule):
         spilled([Piece(["some text"], begins=True)], tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full, a disk that is always full")
+@pytest.mark.parametrize("length", [1, 500, 10_000])
+def test_a_full_disk_is_seen_however_little_is_written(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_module, "_new_file", lambda *_: Path("/dev/full"))
-    with pytest.raises(DataError, match=rule):
-        spilled([Piece(["some text"], begins=True)], tmp_path)
+    with pytest.raises(DataError, match="must take what is written, got No space left on device"):
+        spilled([Piece(["a" * length], begins=True)], None)

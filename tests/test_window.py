@@ -134,20 +134,27 @@ def test_where_nobody_watches_there_is_no_progress_bar(capsys: pytest.CaptureFix
     assert not capsys.readouterr().err
 
 
-def test_the_progress_bar_shows_rate_and_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "stage, done, total, shown",
+    [
+        ("reading", 3_000_000, 12_000_000, ["reading", "3.0 MB, ", "MB/s"]),
+        ("reading", 3_000_000, 0, ["3.0 MB, "]),  # of standard input nobody knows the size
+        ("counting, order 1 of 8", 1, 2, ["counting, order 1 of 8", "50 %"]),
+    ],
+)
+def test_the_progress_bar(
+    stage: str, done: int, total: int, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    with output.progress_bar("reading") as advance:
-        advance(3_000_000, 12_000_000)
-        advance(1, 2, "counting, order 1 of 8")
-    shown = screen.getvalue()
-    assert "3.0 MB, " in shown and "MB/s" in shown
-    assert "counting, order 1 of 8" in shown and "50 %" in shown
+    monkeypatch.setenv("COLUMNS", "100")
+    with output.progress_bar("starting") as advance:
+        advance(done, total, stage)
+    assert all(text in screen.getvalue() for text in shown)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +201,7 @@ def test_the_weights_of_wikitext(data_folder: Path, capsys: pytest.CaptureFixtur
         ("--profile x.json", "x.json could not be read, got No such file"),
         ("--profile corpus.jsonl", "corpus.jsonl must hold an n-gram profile, got Extra data"),
         ("none.txt", "got none.txt, which is not there"),
-        ("corpus.jsonl --column body", "corpus.jsonl, line 1 has no column body, got text: did you mean text?"),
+        ("corpus.jsonl --column body", "corpus.jsonl, line 1 has no column body, got text: choose one of text"),
         ("corpus.jsonl --column tex", "corpus.jsonl, line 1 has no column tex, got text: did you mean text?"),
         ("corpus.jsonl --tokens none", "tokens must be words, whitespace, bytes, a tokenizer.json, a folder that"),
         ("corpus.jsonl --max-order 1", "the highest order must lie between 2 and 8, got 1"),

@@ -79,7 +79,11 @@ def add_counting(parser: argparse.ArgumentParser) -> list[argparse.Action]:
         parser.add_argument("--limit", type=int, metavar="TOKENS", help="read no more than this"),
         parser.add_argument("--brief", action="store_true", help="leave out what t* depends on: faster"),
         parser.add_argument("--memory", default="4G", metavar="BYTES", help="for counting; beyond it, files are used"),
-        parser.add_argument("--folder", metavar="FOLDER", help="for those files (default: the system's)"),
+        parser.add_argument(
+            "--folder",
+            metavar="FOLDER",
+            help="for those files (default: the system's); with Ray, one all machines see",
+        ),
         parser.add_argument("--engine", choices=("local", "ray"), default="local", help="what runs the counting"),
     ]
 
@@ -163,7 +167,9 @@ def parse_bytes(text: str) -> int:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT]?)(?:i?[bB])?", text)
     if match is None:
         raise UsageError(
-            "memory is written as a number of bytes, or with K, M, G or T", got=text, fix="give for example 4G"
+            "memory is written as a number of bytes, or with K, M, G or T",
+            got=text or "nothing",
+            fix="give for example 4G",
         )
     return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
