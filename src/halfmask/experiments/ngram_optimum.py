@@ -37,7 +37,7 @@ def run_unit(recipe: Recipe, data: Path | None, progress: Progress) -> dict[str,
         source = found or f"{HUB}Salesforce/wikitext"
         reading = Reading(subset=None if found else "wikitext-2-v1", split="train")
     # One stream: the paper's weights come out only if n-grams cross the ends of lines.
-    profile = measure_corpus(source, reading=reading, join=True, progress=progress)
+    profile = measure_corpus(source, reading=reading, join=True, sensitivity=False, progress=progress)
     prediction = predict(profile)
     return {
         "digest": profile.provenance["digest"],
