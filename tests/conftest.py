@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the tests already run on every core, one each
+
 import pytest
 from hypothesis import settings
 
