@@ -140,12 +140,16 @@ def test_the_command_prints_one_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    assert main([*LINE.split(), "--steps", "8"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.partition("  ")[0] for line in err.splitlines()] == ["step 4", "step 8"]
+    assert "99% held-out accuracy not reached." in out
     assert main([*LINE.split(), "--steps", "8", "--json"]) == 0
     out, err = capsys.readouterr()
+    assert not err
     record = json.loads(out)
     assert [row["step"] for row in record["rows"]] == [4, 8]
     assert record["settings"]["width"] == 16
-    assert [line.partition("  ")[0] for line in err.splitlines()] == ["step 4", "step 8"]
     assert not list(tmp_path.iterdir())
 
 
