@@ -180,6 +180,11 @@ def test_the_curve_is_means_between_evaluations(tmp_path: Path) -> None:
     assert curve.steps_to(0.0) == 4 and curve.steps_to(1.1) is None
     record = run_record(TINY, curve)
     assert record.rows[0]["P_S"] == pytest.approx(4 * (1 / 0.2) * _integral(0.2, 3))
+    assert [row["held out"] for row in record.rows] == [row["held-out accuracy"] for row in curve.rows]
+    assert not record.tables
+    small = replace(TINY, n=5, train=20, held_out=5)
+    (energies,) = run_record(small, Curve.of(train(small, tmp_path / "small").lines())).tables.values()
+    assert [row["step"] for row in energies] == [4, 8] and energies[0]["|∇E|"] > 0
 
 
 def _integral(t1: float, k: int) -> float:
