@@ -32,7 +32,7 @@ RECIPES = {
     "gpt": recipe_for("gpt", mask="0-0.246", width=128, layers=2, rows=512),
 }
 ASKED = {"mlp": 5.0, "gpt": 2.0}
-CURVE_STEPS = {"mlp": 75, "gpt": 36}
+CURVE_STEPS = {"mlp": 30, "gpt": 18}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

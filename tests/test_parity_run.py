@@ -140,12 +140,16 @@ def test_the_command_prints_one_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    assert main([*LINE.split(), "--steps", "8"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.partition("  ")[0] for line in err.splitlines()] == ["step 4", "step 8"]
+    assert "99% held-out accuracy not reached." in out
     assert main([*LINE.split(), "--steps", "8", "--json"]) == 0
     out, err = capsys.readouterr()
+    assert not err
     record = json.loads(out)
     assert [row["step"] for row in record["rows"]] == [4, 8]
     assert record["settings"]["width"] == 16
-    assert [line.partition("  ")[0] for line in err.splitlines()] == ["step 4", "step 8"]
     assert not list(tmp_path.iterdir())
 
 
@@ -176,6 +180,11 @@ def test_the_curve_is_means_between_evaluations(tmp_path: Path) -> None:
     assert curve.steps_to(0.0) == 4 and curve.steps_to(1.1) is None
     record = run_record(TINY, curve)
     assert record.rows[0]["P_S"] == pytest.approx(4 * (1 / 0.2) * _integral(0.2, 3))
+    assert [row["held out"] for row in record.rows] == [row["held-out accuracy"] for row in curve.rows]
+    assert not record.tables
+    small = replace(TINY, n=5, train=20, held_out=5)
+    (energies,) = run_record(small, Curve.of(train(small, tmp_path / "small").lines())).tables.values()
+    assert [row["step"] for row in energies] == [4, 8] and energies[0]["|∇E|"] > 0
 
 
 def _integral(t1: float, k: int) -> float:

@@ -20,15 +20,15 @@ WIDTH = 48  # columns of a curve
 
 
 @contextmanager
-def live_curve(recipe: ParityRecipe) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Yields what takes every step's measures: moving curves on a terminal, a line for each evaluation elsewhere."""
+def live_curve(recipe: ParityRecipe, *, lines: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Yields what takes a step's measures: moving curves on a terminal, else lines for evaluations if asked."""
     from halfmask.parity.summary import Curve
 
     curve, screen = Curve(), console(stderr=True)
     if not sys.stderr.isatty():
 
         def print_line(measures: dict[str, Any]) -> None:
-            if curve.add(measures):
+            if curve.add(measures) and lines:
                 screen.print(describe(curve.rows[-1]), highlight=False)
 
         yield print_line

@@ -116,7 +116,7 @@ def run_train(arguments: argparse.Namespace) -> None:
     from halfmask.parity.run import train
     from halfmask.parity.summary import Curve, run_record
 
-    with tempfile.TemporaryDirectory() as temporary, live_curve(recipe) as report:
+    with tempfile.TemporaryDirectory() as temporary, live_curve(recipe, lines=not arguments.json) as report:
         folder = Path(arguments.out or temporary)
         try:
             run = train(recipe, folder, resume=arguments.resume, report=report)

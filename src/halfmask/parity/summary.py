@@ -12,6 +12,15 @@ from halfmask.records import Record, Row
 SOLVED = 0.99  # held-out accuracy
 AVERAGED = ("loss", "signal share", "signal loss", "noise loss")
 SHOWN = 20  # rows of a table
+COLUMNS = {  # as measured → as shown: short, so that a table fits a terminal
+    "loss": "loss",
+    "signal loss": "L_S",
+    "noise loss": "L_N",
+    "train accuracy": "train",
+    "held-out accuracy": "held out",
+    "signal share": "signal",
+}
+ENERGY = {"energy share": "E / ceiling", "energy gradient": "|∇E|"}
 
 
 class Curve:
@@ -49,19 +58,23 @@ def run_record(recipe: ParityRecipe, curve: Curve) -> Record:
     masks, rows = recipe.masks, curve.rows
     solved = curve.steps_to()
     shares = [masks.signal_share(int(row["step"]) - 1, recipe.k) for row in rows]
-    shown = [
-        {**row, "P_S": share}
-        for number, (row, share) in enumerate(zip(rows, shares, strict=True), start=1)
-        if number % -(-len(rows) // SHOWN) == 0 or number == len(rows)
-    ]
+    every = -(-len(rows) // SHOWN)
+    shown = [number for number in range(len(rows)) if (number + 1) % every == 0 or number + 1 == len(rows)]
+    energy = [{"step": rows[i]["step"], **_renamed(rows[i], ENERGY)} for i in shown if "energy share" in rows[i]]
     return Record(
         name="parity train",
         title=f"({recipe.n}, {recipe.k})-parity, {recipe.model}, masks {recipe.mask}, {recipe.loss} loss",
         settings=asdict(recipe),
-        rows=shown,
+        rows=[{"step": rows[i]["step"], **_renamed(rows[i], COLUMNS), "P_S": shares[i]} for i in shown],
+        tables={"Energy of the hidden weights": energy} if energy else {},
         notes=[
             f"{SOLVED:.0%} held-out accuracy {f'at step {solved:,}' if solved else 'not reached'}.",
-            "Losses and signal share are means over the steps since the row before; the effective loss in two parts.",
+            "L_S, L_N: what signal and noise rows add to the effective loss; signal: the share of signal rows.",
+            "Losses and shares are means over the steps since the row before.",
         ],
         extra={"curve": rows, "P_S": shares, "solved": solved},
     )
+
+
+def _renamed(row: Row, names: dict[str, str]) -> Row:
+    return {shown: row[name] for name, shown in names.items()}

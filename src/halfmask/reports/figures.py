@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from halfmask.errors import UsageError
 from halfmask.records import Record
-from halfmask.reports.style import COLOURS, HATCHES, MARKERS, log_ticks, new_figure, save, series
+from halfmask.reports.style import COLOURS, DASHES, HATCHES, MARKERS, log_ticks, new_figure, save, series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -218,26 +218,32 @@ def parity_train_figure(record: Record) -> Figure:
 
 
 def race_figure(record: Record) -> Figure:
-    """Held-out accuracy of every run against its steps, and the steps to 99 % of every run, by condition."""
+    """Accuracy of each condition's median run against its steps, and the steps to 99 % of every run."""
     figure, (left, right) = new_figure(2)
     names = list(record.extra["runs"])
     for i, (name, runs) in enumerate(record.extra["runs"].items()):
-        look = series(i)
-        for number, run in enumerate(runs):
-            curve = run["curve"]
-            left.plot(curve["step"], curve["held out"], label=None if number else name, alpha=0.8, **look)
-            for fitted, face in ((True, look["color"]), (False, "white")):
-                if (run["solved"] is not None) == fitted:
-                    at = run["solved"] if fitted else run["steps"]
-                    right.plot([at], [i], marker=MARKERS[i % len(MARKERS)], color=look["color"], markerfacecolor=face)
+        look = {**series(i), "linestyle": DASHES[(i + i // len(DASHES)) % len(DASHES)]}  # a second round differs
+        in_order = sorted(runs, key=lambda run: (run["solved"] is None, run["solved"] or run["steps"]))
+        curve = in_order[(len(runs) - 1) // 2]["curve"]
+        left.plot(curve["step"], curve["training"], **{**look, "linewidth": 0.6, "alpha": 0.6})
+        left.plot(curve["step"], curve["held out"], label=name, **look)
+        for run in runs:
+            solved = run["solved"] is not None
+            face = look["color"] if solved else "white"
+            at = run["solved"] if solved else run["steps"]
+            right.plot([at], [i], marker=MARKERS[i % len(MARKERS)], color=look["color"], markerfacecolor=face)
     left.axhline(0.5, color="#888888", linewidth=0.8)
-    left.set(title="When does each generalise?", xlabel="step", ylabel="held-out accuracy", ylim=(0.4, 1.03))
-    left.legend(fontsize=7)
+    left.set(title="When does each generalise? (thin: training)", xlabel="step", ylabel="accuracy", ylim=(0.4, 1.03))
+    left.legend(fontsize=6, loc="lower right")
     right.set(title="Steps to 99 % held out (white: not reached)", xlabel="step", yticks=range(len(names)))
     right.set_yticklabels(names, fontsize=8)
     right.invert_yaxis()
-    for axes in (left, right):
-        axes.set_xscale("log")
+    steps = [run["steps"] for runs in record.extra["runs"].values() for run in runs]
+    if max(steps) > 30 * min(steps):
+        for axes in (left, right):
+            axes.set_xscale("log")
+    else:
+        right.set_xlim(0, None)
     return figure
 
 
