@@ -132,10 +132,15 @@ def corrupt(
 
 def hide_exactly(num_B: NDArray[Any], uniform_BT: FloatArray, maskable_BT: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Of each row, the given number of maskable positions: those with the smallest random numbers."""
+    return np.asarray((random_ranks(uniform_BT, maskable_BT) < num_B[:, None]) & maskable_BT)
+
+
+def random_ranks(uniform_BT: FloatArray, maskable_BT: NDArray[np.bool_]) -> Ids:
+    """The place of each position in a random order of its row, maskable ones first."""
     order_BT = np.argsort(np.where(maskable_BT, uniform_BT, 2.0), axis=1)
     rank_BT = np.empty_like(order_BT)
     np.put_along_axis(rank_BT, order_BT, np.arange(order_BT.shape[1])[None, :], axis=1)
-    return np.asarray((rank_BT < num_B[:, None]) & maskable_BT)
+    return rank_BT
 
 
 def hide(batch: Batch, hidden_BT: NDArray[np.bool_], ratio_B: FloatArray, weight_B: FloatArray, mask_id: int) -> Noisy:
