@@ -20,6 +20,8 @@ VERBS = {
     "prepare": ("halfmask.cli.prepare", "tokenise a corpus for training"),
     "train": ("halfmask.cli.train", "train a masked diffusion language model with any mask law"),
     "recipe": ("halfmask.cli.recipe", "what a training recipe resolves to"),
+    "eval": ("halfmask.cli.eval", "what a model has learned: bounds, loss by ratio, comparisons, likelihoods"),
+    "lm-eval": ("halfmask.cli.lm_eval", "lm-evaluation-harness's own command line, with our models"),
     "theory": ("halfmask.cli.theory", "signal, optimal laws, identifiability, energy, n-gram mixtures"),
     "parity": ("halfmask.cli.parity", "the (n, k)-parity task: what a mask leaves identifiable"),
     "paper": ("halfmask.cli.paper", "the paper's claims: run, show and check its experiments"),

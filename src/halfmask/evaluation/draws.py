@@ -81,7 +81,7 @@ class Draws:
 
     def sets(self, index: Ids) -> Iterator[NDArray[np.bool_]]:
         """The tokens that the first, second, … draw of these rows hides."""
-        rows, length_R1 = self.rows.select(index), self.length_R[index, None]
+        rows, length_R1 = self.rows.select(index).trimmed(), self.length_R[index, None]
         for group in range(self.num_groups):
             uniform_RT = Noise(self.seed).uniform("hiding", group, rows.rows_B, rows.tokens_BT.shape[1])
             rank_RT = random_ranks(uniform_RT, rows.maskable_BT)
@@ -92,8 +92,8 @@ class Draws:
 
     def found(self, losses: Losses, index: Ids, mask_id: int) -> FloatArray:
         """(R, K, 2) for some rows: the mean loss of the hidden tokens, and the mean surprisal of the same tokens."""
-        rows, num_rows = self.rows.select(index), len(index)
-        surprisal_RT = self.surprisal_RT[index]
+        rows, num_rows = self.rows.select(index).trimmed(), len(index)
+        surprisal_RT = self.surprisal_RT[index, : rows.tokens_BT.shape[1]]
         found = np.empty((num_rows, self.num_draws, 2))
         for draw, hidden_RT in enumerate(self.sets(index)):
             num_R = self.count_RK[index, draw]

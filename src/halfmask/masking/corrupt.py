@@ -25,6 +25,7 @@ Ids = NDArray[np.int64]
 Draws = Literal["stratified", "independent"]
 Hiding = Literal["coins", "exact"]
 WeightName = Literal["1/t", "elbo", "flat"]
+PADDING = -1  # the document of positions that hold no text
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,18 @@ class Batch:
             tokens_BT=self.tokens_BT[index],
             maskable_BT=self.maskable_BT[index],
             documents_BT=documents_BT,
+        )
+
+    def trimmed(self) -> Batch:
+        """Without the columns at the end that are padding in every row."""
+        if self.documents_BT is None or not np.any(self.documents_BT == PADDING):
+            return self
+        width = int(np.flatnonzero(np.any(self.documents_BT != PADDING, axis=0))[-1]) + 1
+        return replace(
+            self,
+            tokens_BT=self.tokens_BT[:, :width],
+            maskable_BT=self.maskable_BT[:, :width],
+            documents_BT=None if np.all(self.documents_BT[:, :width] == 0) else self.documents_BT[:, :width],
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from halfmask.models.denoiser import Denoiser
 from halfmask.models.pretrained import Pretrained, load_pretrained, pretrained_of, with_adapter
 from halfmask.models.transformer import Transformer, TransformerConfig
 
+HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+MUST_BE = "must be a run's folder, its model or one of its checkpoints, or a Hugging Face model"
 CARD, WEIGHTS, ADAPTER = "config.json", "model.safetensors", "adapter_config.json"
 
 
@@ -64,12 +67,9 @@ def _open(name: str, device: torch.device) -> Loaded:
         return _open_adapter(path, device)
     if (own := _own(path)) is not None:
         return _open_own(name, own, device)
-    if path.exists() and not (path / CARD).is_file():
-        raise DataError(
-            f"{path} must be a run's folder, its model or one of its checkpoints, or a Hugging Face model",
-            got="a file" if path.is_file() else "a folder without a model",
-            fix="name the --out of halfmask train",
-        )
+    if not (path / CARD).is_file() and (path.exists() or not HUB_NAME.fullmatch(name)):
+        got = "a file" if path.is_file() else "a folder without a model" if path.exists() else "nothing there"
+        raise DataError(f"{path} {MUST_BE}", got=got, fix="name the --out of halfmask train")
     return _open_pretrained(name, device)
 
 
@@ -185,8 +185,15 @@ def _fill(model: Transformer | Pretrained, weights: dict[str, Tensor]) -> None:
 
 
 def _open_pretrained(name: str, device: torch.device, adapter: Path | None = None) -> Loaded:
-    place = name if Path(name).exists() else f"hub:{name}"
-    vocabulary = open_vocabulary(adapter if adapter is not None and (adapter / TOKENIZER).is_file() else place)
+    try:
+        beside = adapter is not None and (adapter / TOKENIZER).is_file()
+        vocabulary = open_vocabulary(
+            adapter if adapter is not None and beside else name if Path(name).exists() else f"hub:{name}"
+        )
+    except DataError as error:
+        raise DataError(
+            f"{name} {MUST_BE}, with its tokenizer", got=error.got, fix="check the name, and the network"
+        ) from error
     if vocabulary.mask_is_added:
         raise DataError(
             f"{name} must have a mask token, which its tokenizer calls [MASK], <mask>, <|mask|> or <|mdm_mask|>",
