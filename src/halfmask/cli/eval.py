@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from halfmask.models.load import Loaded
     from halfmask.theory.mixture import Weights
 
-MODEL = "the folder of a run, one of its checkpoints, a Hugging Face folder or name, or a LoRA adapter"
+MODEL = "the folder of a run, one of its checkpoints, a Hugging Face folder or hub:NAME, or a LoRA adapter"
 
 
 def add_models(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:

@@ -64,8 +64,6 @@ def encode_texts(sources: Sequence[str], model: Loaded, reading: Reading, progre
         num_tokens += len(ids)
         num_bytes += len(part.text.encode())
     name = " ".join(sources)
-    if not num_bytes:
-        raise DataError(f"{name} must hold some text", got="none", fix="name another source")
     tokens_N = np.concatenate(parts).astype(np.uint32)
     return HeldOut(name, TokenFile(name, tokens_N, np.array(starts)), num_bytes, model.vocabulary.digest)
 
@@ -95,7 +93,7 @@ def rows_of(held_out: HeldOut, *, length: int | None, limit: int | None, per: Pe
 
 def document_rows(file: TokenFile, length: int, limit: int | None) -> Batch:
     """A row for every `length` tokens of a document, the rest of the row padding."""
-    ends_D = np.append(file.starts_D[1:], len(file.tokens_N))[:limit]
+    ends_D = np.append(file.starts_D, len(file.tokens_N))[1:][:limit]
     spans = [
         (at, min(at + length, end))
         for start, end in zip(file.starts_D[:limit], ends_D, strict=True)

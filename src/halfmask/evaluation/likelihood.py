@@ -12,8 +12,9 @@ All options of a question meet the same noise, so that most of it leaves their r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -72,7 +73,7 @@ class Likelihood:
     def ask(self, questions: Sequence[Question], progress: Progress = lambda done, total, stage: None) -> list[Answer]:
         """In the order of the questions; they are taken in the order of their lengths, which fills the passes."""
         asked = [self._options(question) for question in questions]
-        order = sorted(range(len(asked)), key=lambda at: max(each.num_tokens for each in asked[at]))
+        order = sorted(range(len(asked)), key=lambda at: max(option.row_length for option in asked[at]))
         for start in range(0, len(order), QUESTIONS_AT_ONCE):
             some = [asked[at] for at in order[start : start + QUESTIONS_AT_ONCE]]
             for groups in self._rounds():
@@ -83,16 +84,14 @@ class Likelihood:
 
     def _options(self, question: Question) -> list[_Option]:
         """Each with as much of the prompt's end as the model can take beside the longest."""
-        lengths, most = [len(option) for option in question.options], self.model.max_length
-        if min(lengths, default=0) == 0 or (most is not None and max(lengths) > most):
-            raise DataError(
-                f"a continuation must have 1 to {most or 'any number of'} tokens",
-                got=min(lengths, default=0) or max(lengths),
-                fix="cut it, or leave it out",
-            )
-        room = len(question.prompt) if most is None else most - max(lengths)
-        prompt = question.prompt[max(0, len(question.prompt) - room) :]
-        return [_Option(prompt, option, question.key) for option in question.options]
+        most, longest = self.model.max_length, max(map(len, question.options), default=0)
+        if min(map(len, question.options), default=0) == 0:
+            raise DataError("a continuation must have 1 token or more", got="none", fix="leave it out")
+        if most is None or longest <= most:
+            room = len(question.prompt) if most is None else most - longest
+            prompt = question.prompt[max(0, len(question.prompt) - room) :]
+            return [_Option([_Part(prompt, option, question.key)]) for option in question.options]
+        return [_Option(list(_windows(question, option, most))) for option in question.options]
 
     def _rounds(self) -> list[list[tuple[int, int]]]:
         """Groups as (number, draws): all in one round, or one in each where it may be enough."""
@@ -100,7 +99,8 @@ class Likelihood:
         return [[group] for group in groups] if self.stop == "decided" else [groups]
 
     def _draw(self, options: Sequence[_Option], groups: Sequence[tuple[int, int]]) -> None:
-        plans = [_Plan.of(option, groups, self) for option in options if not option.is_exact]
+        parts = (part for option in options for part in option.parts if not part.is_exact)
+        plans = [_Plan.of(part, groups, self) for part in parts]
         hidden_losses(
             self.model, (plan.asked for plan in plans), guidance=self.guidance, batch_tokens=self.batch_tokens
         )
@@ -109,36 +109,66 @@ class Likelihood:
 
 
 @dataclass
-class _Option:
+class _Part:
+    """A continuation, or a window of one that is longer than the model's rows."""
+
     prompt: Ids
     tokens_L: Ids
     key: int
     estimates: list[float] = field(default_factory=list)  # -log p, one of each group
     is_exact: bool = False
 
+
+@dataclass
+class _Option:
+    parts: list[_Part]
+
     @property
     def num_tokens(self) -> int:
-        return len(self.prompt) + len(self.tokens_L)
+        return sum(len(part.tokens_L) for part in self.parts)
+
+    @property
+    def row_length(self) -> int:
+        return max(len(part.prompt) + len(part.tokens_L) for part in self.parts)
+
+    @property
+    def is_exact(self) -> bool:
+        return all(part.is_exact for part in self.parts)
+
+    @property
+    def estimates(self) -> FloatArray:
+        """-log p, one of each group; one alone where every set was tried."""
+        return np.asarray(sum(np.array(part.estimates) for part in self.parts))
+
+
+def _windows(question: Question, option: Ids, longest: int) -> Iterator[_Part]:
+    """Side by side, each predicted from what comes before it: the first beside the prompt's end, at most half a row,
+    the last with as much in sight as there is room for."""
+    room = min(len(question.prompt), longest // 2)
+    row_T, place = np.concatenate([question.prompt, option]), len(question.prompt)
+    cuts = [place, *range(place + longest - room, len(row_T), longest), len(row_T)]
+    for number, (start, stop) in enumerate(pairwise(cuts)):
+        yield _Part(row_T[max(0, stop - longest) : start], row_T[start:stop], question.key + number)
 
 
 @dataclass(frozen=True)
 class _Plan:
     """The sets of some groups of draws, each once, and what each weighs in its group. Letters: G groups, S sets."""
 
-    option: _Option
+    part: _Part
     asked: Continuation
     weight_GS: FloatArray
     is_exact: bool
 
     @classmethod
-    def of(cls, option: _Option, groups: Sequence[tuple[int, int]], how: Likelihood) -> _Plan:
-        length = len(option.tokens_L)
+    def of(cls, part: _Part, groups: Sequence[tuple[int, int]], how: Likelihood) -> _Plan:
+        length = len(part.tokens_L)
         if length <= LONGEST and (1 << length) - 1 <= how.num_draws:
             sets_SL = all_sets(length)
             weight_GS, is_exact = set_weights(sets_SL.sum(axis=1), length)[None], True
         else:
             everything = np.ones((1, length), dtype=bool)  # the last one of all sets in their order: the control
-            drawn = [draw_sets(length, size, Noise(how.seed), option.key, group) for group, size in groups]
+            drawn = [draw_sets(length, size, Noise(how.seed), part.key, group) for group, size in groups]
             sets_SL, place_D = np.unique(
                 np.concatenate([*(sets for sets, _ in drawn), everything]), axis=0, return_inverse=True
             )
@@ -147,15 +177,15 @@ class _Plan:
                 np.add.at(weight_GS[group], place_D.reshape(-1)[start : start + len(sets)], weight_D / len(sets))
                 start += len(sets)
             is_exact = False
-        return cls(option, Continuation(option.prompt, option.tokens_L, sets_SL), weight_GS, is_exact)
+        return cls(part, Continuation(part.prompt, part.tokens_L, sets_SL), weight_GS, is_exact)
 
     def finish(self) -> None:
         sets_SL, nll_SL = self.asked.sets_SL, self.asked.nll_SL
         count_S = sets_SL.sum(axis=1)
         control_L = np.zeros(nll_SL.shape[1]) if self.is_exact else nll_SL[-1]
         gain_S = (nll_SL.sum(axis=1) - sets_SL @ control_L) / count_S
-        self.option.estimates += list(nll_SL.shape[1] * (control_L.mean() + self.weight_GS @ gain_S))
-        self.option.is_exact = self.is_exact
+        self.part.estimates += list(nll_SL.shape[1] * (control_L.mean() + self.weight_GS @ gain_S))
+        self.part.is_exact = self.is_exact
 
 
 def draw_sets(length: int, size: int, noise: Noise, key: int, group: int) -> tuple[Sets, FloatArray]:
@@ -170,7 +200,7 @@ def draw_sets(length: int, size: int, noise: Noise, key: int, group: int) -> tup
 
 def _answer(options: Sequence[_Option]) -> Answer:
     log_p_O = np.array([-np.mean(option.estimates) for option in options])
-    error_O = [0.0 if each.is_exact else _error(np.array(each.estimates)) for each in options]
+    error_O = [0.0 if each.is_exact else _error(each.estimates) for each in options]
     return Answer(log_p_O, np.array(error_O))
 
 
@@ -179,11 +209,17 @@ def _error(estimates: FloatArray) -> float:
 
 
 def _is_decided(options: Sequence[_Option]) -> bool:
-    """Whether the best option leads each other by more than the noise allows, by its whole and by its mean token."""
+    """Whether the best option leads each other by more than the noise allows, by its whole and by its mean token.
+
+    A continuation that stands alone has no rank to decide.
+    """
     from scipy.special import stdtrit
 
-    for scale in ([1.0] * len(options), [1 / len(option.tokens_L) for option in options]):
-        estimates = [np.array(option.estimates) * each for option, each in zip(options, scale, strict=True)]
+    if len(options) == 1:
+        return options[0].is_exact
+
+    for scale in ([1.0] * len(options), [1 / option.num_tokens for option in options]):
+        estimates = [option.estimates * each for option, each in zip(options, scale, strict=True)]
         best = int(np.argmin([each.mean() for each in estimates]))
         for other, option in enumerate(options):
             if other == best or (option.is_exact and options[best].is_exact):

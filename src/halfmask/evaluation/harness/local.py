@@ -17,13 +17,13 @@ import contextlib
 import csv
 import io
 import json
-import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from halfmask.corpus.formats import optional
 from halfmask.errors import DataError
 
 Row = dict[str, Any]
@@ -50,26 +50,35 @@ def stand_in(folder: Path | None) -> Iterator[list[str]]:
                 got=", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "an empty folder",
                 fix="see halfmask eval tasks --help",
             )
-        before, offline = Path.cwd(), os.environ.get("HF_DATASETS_OFFLINE")
-        os.chdir(place)
+        config = optional("datasets", "tasks of lm-eval", extra="eval").config
+        before = config.HF_DATASETS_CACHE
+        config.HF_DATASETS_CACHE = Path(place) / ".cache"  # the mirrors go, and what was made of them with them
         try:
-            yield made
+            with contextlib.chdir(place):
+                yield made
         finally:
-            os.chdir(before)
-            if offline is None:
-                os.environ.pop("HF_DATASETS_OFFLINE", None)
+            config.HF_DATASETS_CACHE = before
 
 
 def _write(folder: Path, splits: Splits) -> None:
-    """JSON Lines, and the page that tells `datasets` which file is which split of which configuration."""
+    """Arrow files, and the page that tells `datasets` which file is which split of which configuration.
+
+    lm-eval opens every split that a task names, also where it needs none of its rows: one that is not here gets a row
+    that says so to whoever asks for examples from it.
+    """
+    pyarrow = optional("pyarrow", "local data sets", extra="corpus")
     page = ["---", "configs:"]
     for config, by_split in splits.items():
         page += [f"- config_name: {config}", "  data_files:"]
-        for split, rows in by_split.items():
-            path = folder / config / f"{split}.jsonl"
+        schema = pyarrow.Table.from_pylist(next(iter(by_split.values()))).schema
+        nothing = [{**next(iter(by_split.values()))[0], **NOT_HERE.get(folder.name, {})}]
+        for split in dict.fromkeys((*SPLITS[folder.name], *by_split)):
+            path = folder / config / f"{split}.arrow"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-            page += [f"  - split: {split}", f"    path: {config}/{split}.jsonl"]
+            table = pyarrow.Table.from_pylist(by_split.get(split, nothing), schema=schema)
+            with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_stream(sink, schema) as stream:
+                stream.write_table(table)
+            page += [f"  - split: {split}", f"    path: {config}/{split}.arrow"]
     (folder / "README.md").write_text("\n".join([*page, "---", ""]), encoding="utf-8")
 
 
@@ -100,22 +109,26 @@ def _hellaswag(folder: Path) -> Splits:
 
 
 def _gsm8k(folder: Path) -> Splits:
-    splits = _splits(folder / "gsm8k", ("train", "test"), ("question", "answer"))
+    splits = _splits(folder / "gsm8k", ("question", "answer"))
     return {"main": splits} if splits else {}
 
 
 def _math(folder: Path) -> Splits:
     found: Splits = {}
-    for split, rows in _splits(folder / "math", ("train", "test"), ("problem", "solution", "level", "type")).items():
+    for split, rows in _splits(folder / "math", ("problem", "solution", "level", "type")).items():
         for row in rows:
             subject = str(row["type"]).lower().replace(" & ", " and ").replace(" ", "_")
             found.setdefault(subject, {}).setdefault(split, []).append(row)
     return found
 
 
-def _splits(folder: Path, names: Iterable[str], fields: tuple[str, ...]) -> dict[str, list[Row]]:
-    there = {name: folder / f"{name}.jsonl" for name in names}
-    return {name: list(_json_lines(path, *fields)) for name, path in there.items() if path.is_file()}
+def _splits(folder: Path, fields: tuple[str, ...]) -> dict[str, list[Row]]:
+    """Of a data set whose tasks take their examples from the training split: both or none."""
+    there = {name: folder / f"{name}.jsonl" for name in ("train", "test")}
+    missing = [path for path in there.values() if not path.is_file()]
+    if len(missing) == 1:
+        raise DataError(f"{folder} must hold train.jsonl and test.jsonl", got=f"no {missing[0].name}", fix="add it")
+    return {} if missing else {name: list(_json_lines(path, *fields)) for name, path in there.items()}
 
 
 def _mmlu(folder: Path) -> Splits:
@@ -173,6 +186,19 @@ def _json_lines(path: Path, *fields: str) -> Iterator[Row]:
         yield row
 
 
+# The splits that lm-eval's tasks name, and what makes a row of a split that is not here no example for a prompt.
+SPLITS = {
+    "ai2_arc": ("train", "validation", "test"),
+    "hellaswag": ("train", "validation"),
+    "gsm8k": ("train", "test"),
+    "mmlu": ("dev", "validation", "test"),
+    "gpqa": ("train",),
+    "hendrycks_math": ("train", "test"),
+}
+NOT_HERE: dict[str, Row] = {
+    "ai2_arc": {"answerKey": "an example: the local files have no training split, so ask for no shots"},
+    "hellaswag": {"endings": []},
+}
 MIRRORS: dict[str, Callable[[Path], Splits]] = {
     "allenai/ai2_arc": _arc,
     "Rowan/hellaswag": _hellaswag,

@@ -25,25 +25,25 @@ from halfmask.errors import UsageError, nearest
 from halfmask.evaluation.continuations import Ids, is_greedy
 from halfmask.evaluation.draws import EVALUATION_SEED
 from halfmask.evaluation.harness.generation import fill_in
-from halfmask.evaluation.held_out import LONGEST
-from halfmask.evaluation.likelihood import Likelihood, Question, Stop
+from halfmask.evaluation.likelihood import Answer, Likelihood, Question, Stop
 from halfmask.evaluation.questions import encode_pair
 from halfmask.models.load import open_model
 
 Greedy = Literal["alone", "always", "never"]
 PRECISIONS = {None: None, "fp32": torch.float32, "bf16": torch.bfloat16}
 ARGUMENTS = (
-    "path", "draws", "guidance", "stop", "greedy", "seed", "precision", "batch_tokens", "gen_length", "steps", "device",
+    "path", "draws", "guidance", "stop", "greedy", "seed", "precision", "batch_tokens", "gen_length", "steps",
 )  # fmt: skip
 
 
-class HalfmaskLM(LM):
+class HalfmaskLM(LM):  # type: ignore[misc]
     """`greedy`: whether to find out if greedy decoding writes a continuation, which costs a pass or more: only where
     a document has one ("alone", as in LAMBADA), always or never."""
 
     def __init__(
         self,
-        path: str,
+        path: str = "",
+        *,
         draws: int = 128,
         guidance: float = 0.0,
         stop: Stop = "never",
@@ -63,6 +63,8 @@ class HalfmaskLM(LM):
             raise UsageError(
                 f"the model halfmask takes {', '.join(ARGUMENTS)}", got=name, fix=nearest(name, ARGUMENTS)
             )
+        if not path:
+            raise UsageError("the model halfmask needs a path", got="none", fix="write for example path=run")
         _check_choice("precision", precision or "fp32", ("fp32", "bf16"))
         _check_choice("greedy", greedy, get_args(Greedy))
         if gen_length < 1 or steps < 1:
@@ -86,24 +88,24 @@ class HalfmaskLM(LM):
             for (key, _), places in by_question.items()
         ]
         found: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
-        for places, answer in zip(by_question.values(), self.how.ask(questions), strict=True):
+        for places, answer in zip(by_question.values(), self._ask(questions), strict=True):
             for at, log_p in zip(places, answer.log_p_O, strict=True):
                 found[at] = (float(log_p), False)
-        for at in self._asked_greedy(requests, by_question.values()):
+        for at in self._written_greedily(requests):
             found[at] = (found[at][0], True)
         for request, result in zip(requests, found, strict=True):
             self.cache_hook.add_partial("loglikelihood", request.args, result)
         return found
 
-    def _asked_greedy(self, requests: Sequence[Instance], questions: Any) -> list[int]:
+    def _written_greedily(self, requests: Sequence[Instance]) -> list[int]:
         """Which of the requests that ask for it greedy decoding writes."""
-        num_of: dict[int, int] = {}
+        options: dict[int, set[tuple[str, str]]] = {}
         for request in requests:
-            num_of[_key(request)] = num_of.get(_key(request), 0) + 1
+            options.setdefault(_key(request), set()).add(request.args)
         wanted = {
             "never": [],
             "always": list(range(len(requests))),
-            "alone": [at for at, request in enumerate(requests) if num_of[_key(request)] == 1],
+            "alone": [at for at, request in enumerate(requests) if len(options[_key(request)]) == 1],
         }[self.greedy]
         model = self.how.model
         pairs = [encode_pair(model.vocabulary, *requests[at].args) for at in wanted]
@@ -111,23 +113,22 @@ class HalfmaskLM(LM):
         written = is_greedy(model, pairs, batch_tokens=self.how.batch_tokens)
         return [at for at, yes in zip(wanted, written, strict=True) if yes]
 
+    def _ask(self, questions: Sequence[Question]) -> list[Answer]:
+        from tqdm import tqdm
+
+        with tqdm(total=len(questions), desc="likelihoods", disable=None if self._rank == 0 else True) as bar:
+            return self.how.ask(questions, lambda done, total, stage: bar.update(done - bar.n) and None)
+
     def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
-        """Windows side by side; the last one keeps what comes before it in sight."""
-        length = self.how.model.max_length or LONGEST
-        questions, owner = [], []
-        for at, request in enumerate(requests):
-            tokens = self.how.model.vocabulary.encode([request.args[0]]).astype(np.int64)
-            for start in range(0, len(tokens), length):
-                window = tokens[start : start + length]
-                before = tokens[max(0, start + len(window) - length) : start]
-                questions.append(Question(before, (window,), _key(request) + start))
-                owner.append(at)
-        totals = np.zeros(len(requests))
-        for at, answer in zip(owner, self.how.ask(questions), strict=True):
-            totals[at] += answer.log_p_O[0]
-        for request, total in zip(requests, totals, strict=True):
-            self.cache_hook.add_partial("loglikelihood_rolling", request.args, float(total))
-        return [float(total) for total in totals]
+        vocabulary = self.how.model.vocabulary
+        texts = [vocabulary.encode([request.args[0]]).astype(np.int64) for request in requests]
+        questions = [
+            Question(tokens[:0], (tokens,), _key(request)) for tokens, request in zip(texts, requests, strict=True)
+        ]
+        found = [float(answer.log_p_O[0]) for answer in self._ask(questions)]
+        for request, total in zip(requests, found, strict=True):
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
+        return found
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
         """Requests with the same settings together; what follows a stop is cut off."""

@@ -7,6 +7,7 @@ import importlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ class TaskRun:
 
         from halfmask.evaluation.harness.model import HalfmaskLM
 
-        manager = task_manager(self.tasks)
+        with _quiet():
+            manager = task_manager(self.tasks)
         model = HalfmaskLM(**self.model)
         cache = None if self.cache is None else str(Path(self.cache).absolute())  # the folder changes under it
         with stand_in(self.local) as mirrored, _quiet(), _told_of(self, mirrored):
@@ -49,7 +51,7 @@ class TaskRun:
                 limit=self.limit,
                 num_fewshot=self.num_fewshot,
                 use_cache=cache,
-                bootstrap_iters=0,
+                bootstrap_iters=1000,
                 log_samples=False,
             )
         return None if found is None else _record(self, dict(found))
@@ -85,14 +87,21 @@ def require_lm_eval() -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """lm-eval and datasets report every step; warnings are enough beside a record."""
+    """lm-eval and datasets report every step, and lm-eval asks git about the working directory: errors are enough."""
+    import datasets
+    import lm_eval.evaluator
+
     loggers = [logging.getLogger(name) for name in ("lm_eval", "datasets")]
-    before = [each.level for each in loggers]
+    before, commit_of = [each.level for each in loggers], lm_eval.evaluator.get_git_commit_hash
     for each in loggers:
         each.setLevel(logging.ERROR)
+    datasets.disable_progress_bars()
+    lm_eval.evaluator.get_git_commit_hash = lambda: None
     try:
         yield
     finally:
+        lm_eval.evaluator.get_git_commit_hash = commit_of
+        datasets.enable_progress_bars()
         for each, level in zip(loggers, before, strict=True):
             each.setLevel(level)
 
@@ -136,7 +145,7 @@ def _record(run: TaskRun, found: dict[str, Any]) -> Record:
     limited = f" The first {run.limit:g} of each alone." if run.limit else ""
     return Record(
         name="eval tasks",
-        title=f"Tasks of lm-evaluation-harness {found['config'].get('lm_eval_version', '')}".rstrip(),
+        title=f"Tasks of lm-evaluation-harness {version('lm_eval')}",
         settings={
             "tasks": list(run.tasks),
             "model": run.model,
