@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,13 +31,33 @@ def halfmask_program(*words: str, **options: object) -> subprocess.CompletedProc
     )  # type: ignore[call-overload,no-any-return]
 
 
+def in_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@cache
+def made_by(lines: tuple[str, ...]) -> Path:
+    """A folder after these lines; what several examples begin with runs once."""
+    folder = Path(tempfile.mkdtemp(prefix="halfmask-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if lines:
+        shutil.copytree(made_by(lines[:-1]), folder, dirs_exist_ok=True)
+        done = in_shell(lines[-1], folder)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def beside(lines: tuple[str, ...], folder: Path) -> Path:
+    """A copy of what these lines leave."""
+    return Path(shutil.copytree(made_by(lines), folder, dirs_exist_ok=True))
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_of_the_help_run(example: str, tmp_path: Path) -> None:
     """As a shell would run them, in an empty folder: redirections and && are part of some."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        example, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    *before, last = example.split(" && ")
+    done = in_shell(last, beside(tuple(before), tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout or any(tmp_path.iterdir())
     for word in shlex.split(example):
@@ -121,10 +145,8 @@ def test_debug_shows_the_traceback() -> None:
 def test_json_is_one_record(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     *before, example = command.examples[0].split(" && ")
-    for line in before:  # what the example needs
-        subprocess.run(["bash", "-c", line.replace("halfmask ", f"{sys.executable} -m halfmask ")], check=True)
+    monkeypatch.chdir(beside(tuple(before), tmp_path))
     assert main([*shlex.split(example)[1:], "--json"]) == 0
     out, err = capsys.readouterr()
     record = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))

@@ -180,6 +180,8 @@ def test_what_is_no_model_is_refused(tmp_path: Path, data: Path, run: Path) -> N
     refuses(tmp_path / "empty", "a folder without a model")
     refuses(run / "metrics.jsonl", "got a file")
     refuses(data, "a folder without a model")
+    refuses(tmp_path / "gone", "got nothing there")
+    refuses(Path("runs/gone"), "got nothing there")  # looks like a name on the Hub, and is not taken for one
     if not torch.cuda.is_available():
         with pytest.raises(HalfmaskError, match="needs a CUDA device"):
             open_model(run, device="cuda")

@@ -24,6 +24,8 @@ VERBS = {
     "generate": ("halfmask.cli.generate", "continue texts with a trained model"),
     "infill": ("halfmask.cli.infill", "fill the holes of texts with a trained model"),
     "chat": ("halfmask.cli.chat", "talk with a trained model in the terminal"),
+    "eval": ("halfmask.cli.eval", "what a model has learned: bounds, loss by ratio, comparisons, likelihoods"),
+    "lm-eval": ("halfmask.cli.lm_eval", "lm-evaluation-harness's own command line, with our models"),
     "theory": ("halfmask.cli.theory", "signal, optimal laws, identifiability, energy, n-gram mixtures"),
     "parity": ("halfmask.cli.parity", "the (n, k)-parity task: what a mask leaves identifiable"),
     "paper": ("halfmask.cli.paper", "the paper's claims: run, show and check its experiments"),

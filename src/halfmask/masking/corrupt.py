@@ -25,6 +25,7 @@ Ids = NDArray[np.int64]
 Draws = Literal["stratified", "independent"]
 Hiding = Literal["coins", "exact"]
 WeightName = Literal["1/t", "elbo", "flat"]
+PADDING = -1  # the document of positions that hold no text
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,18 @@ class Batch:
             tokens_BT=self.tokens_BT[index],
             maskable_BT=self.maskable_BT[index],
             documents_BT=documents_BT,
+        )
+
+    def trimmed(self) -> Batch:
+        """Without the columns at the end that are padding in every row."""
+        if self.documents_BT is None or not np.any(self.documents_BT == PADDING):
+            return self
+        width = int(np.flatnonzero(np.any(self.documents_BT != PADDING, axis=0))[-1]) + 1
+        return replace(
+            self,
+            tokens_BT=self.tokens_BT[:, :width],
+            maskable_BT=self.maskable_BT[:, :width],
+            documents_BT=None if np.all(self.documents_BT[:, :width] == 0) else self.documents_BT[:, :width],
         )
 
 
@@ -132,10 +145,15 @@ def corrupt(
 
 def hide_exactly(num_B: NDArray[Any], uniform_BT: FloatArray, maskable_BT: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Of each row, the given number of maskable positions: those with the smallest random numbers."""
+    return np.asarray((random_ranks(uniform_BT, maskable_BT) < num_B[:, None]) & maskable_BT)
+
+
+def random_ranks(uniform_BT: FloatArray, maskable_BT: NDArray[np.bool_]) -> Ids:
+    """The place of each position in a random order of its row, maskable ones first."""
     order_BT = np.argsort(np.where(maskable_BT, uniform_BT, 2.0), axis=1)
     rank_BT = np.empty_like(order_BT)
     np.put_along_axis(rank_BT, order_BT, np.arange(order_BT.shape[1])[None, :], axis=1)
-    return np.asarray((rank_BT < num_B[:, None]) & maskable_BT)
+    return rank_BT
 
 
 def hide(batch: Batch, hidden_BT: NDArray[np.bool_], ratio_B: FloatArray, weight_B: FloatArray, mask_id: int) -> Noisy:

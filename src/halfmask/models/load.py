@@ -1,7 +1,7 @@
 """A trained model from where it lies: the one way in for all that uses a model.
 
     open_model("run")                      a run's folder, its model/ or one of its checkpoints/step-…
-    open_model("folder or Hub name")       a Hugging Face model whose tokenizer has a mask token
+    open_model("folder"), ("hub:NAME")     a Hugging Face model whose tokenizer has a mask token
     open_model("folder of an adapter")     LoRA and its kin: added to the weights of the model they name
 
 A model comes with its tokenizer, whose ids are checked against it: a mask id that the model never saw, or a tokenizer
@@ -28,6 +28,8 @@ from halfmask.models.denoiser import Denoiser
 from halfmask.models.pretrained import Pretrained, load_pretrained, pretrained_of, with_adapter
 from halfmask.models.transformer import Transformer, TransformerConfig
 
+MUST_BE = "must be a run's folder, its model or one of its checkpoints, or a Hugging Face model"
+HUB = "hub:"
 CARD, WEIGHTS, ADAPTER = "config.json", "model.safetensors", "adapter_config.json"
 
 
@@ -64,12 +66,9 @@ def _open(name: str, device: torch.device) -> Loaded:
         return _open_adapter(path, device)
     if (own := _own(path)) is not None:
         return _open_own(name, own, device)
-    if path.exists() and not (path / CARD).is_file():
-        raise DataError(
-            f"{path} must be a run's folder, its model or one of its checkpoints, or a Hugging Face model",
-            got="a file" if path.is_file() else "a folder without a model",
-            fix="name the --out of halfmask train",
-        )
+    if not name.startswith(HUB) and not (path / CARD).is_file():
+        got = "a file" if path.is_file() else "a folder without a model" if path.exists() else "nothing there"
+        raise DataError(f"{path} {MUST_BE}", got=got, fix="name the --out of halfmask train, or hub:NAME")
     return _open_pretrained(name, device)
 
 
@@ -185,15 +184,24 @@ def _fill(model: Transformer | Pretrained, weights: dict[str, Tensor]) -> None:
 
 
 def _open_pretrained(name: str, device: torch.device, adapter: Path | None = None) -> Loaded:
-    place = name if Path(name).exists() else f"hub:{name}"
-    vocabulary = open_vocabulary(adapter if adapter is not None and (adapter / TOKENIZER).is_file() else place)
+    """A folder, or a name on the Hub with or without hub: before it."""
+    place = name.removeprefix(HUB)
+    tokenizer = place if Path(place).exists() else HUB + place
+    if adapter is not None and (adapter / TOKENIZER).is_file():
+        tokenizer = str(adapter)
+    try:
+        vocabulary = open_vocabulary(tokenizer)
+    except DataError as error:
+        raise DataError(
+            f"{name} {MUST_BE}, with its tokenizer", got=error.got, fix="check the name, and the network"
+        ) from error
     if vocabulary.mask_is_added:
         raise DataError(
             f"{name} must have a mask token, which its tokenizer calls [MASK], <mask>, <|mask|> or <|mdm_mask|>",
             got="a tokenizer without one",
             fix="train it with halfmask train model.pretrained=…, and name the run",
         )
-    model = load_pretrained(name, mask_id=vocabulary.mask_id, vocab_size=0, adapter=adapter)
+    model = load_pretrained(place, mask_id=vocabulary.mask_id, vocab_size=0, adapter=adapter)
     return Loaded(name, model, vocabulary, _longest(model), device, {})
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from halfmask.errors import UsageError
 from halfmask.records import Record
+from halfmask.reports import evaluation
 from halfmask.reports.style import COLOURS, DASHES, HATCHES, MARKERS, log_ticks, new_figure, save, series
 
 if TYPE_CHECKING:
@@ -327,6 +328,10 @@ FIGURES: dict[str, Callable[[Record], Figure]] = {
     "parity train": parity_train_figure,
     "window": window_figure,
     "train": train_figure,
+    "eval bound": evaluation.ratios_figure,
+    "eval ratios": evaluation.ratios_figure,
+    "eval compare": evaluation.compare_figure,
+    "eval signal": evaluation.signal_figure,
     "paper ngram-optimum": window_figure,
     "paper optimal-laws": optimal_laws_figure,
     "paper effective-loss": effective_loss_figure,

@@ -18,7 +18,8 @@ import torch
 from halfmask.data.batches import held_out_rows
 from halfmask.data.tokens import TokenData
 from halfmask.errors import HalfmaskError
-from halfmask.evaluation.bound import Bound, bound_losses, model_losses
+from halfmask.evaluation.bound import Bound, model_losses
+from halfmask.evaluation.draws import Draws
 from halfmask.models.transformer import Transformer
 from halfmask.objective import HiddenTokens
 from halfmask.training.board import open_board
@@ -121,16 +122,16 @@ def held_out_bound(step_of: Step, averaged: Averaged | None, data: TokenData) ->
     share = -(-num_rows // world.size)
     # FSDP2 needs as many forward passes of every process: some take the last row once more, outside of what counts.
     place = np.arange(share) * world.size + world.rank
-    loss_RK = torch.zeros(share * world.size, chosen.ratios, dtype=torch.float64)
+    draws = Draws(rows, chosen.ratios)
+    found_RK2 = torch.zeros(share * world.size, chosen.ratios, 2, dtype=torch.float64)
     micro = recipe.step.micro_rows or max(1, recipe.step.rows // world.size)
     losses = model_losses(step_of.module, world.device, step_of.autocast)
     with _evaluated(step_of, averaged):
         for start in range(0, share, micro):
             at = place[start : start + micro]
-            some = rows.select(np.minimum(at, num_rows - 1))
-            found = bound_losses(losses, some, mask_id=step_of.mask_id, num_strata=chosen.ratios)
-            loss_RK[at] = torch.as_tensor(found)
-    return Bound.of(world.sum(loss_RK.to(world.device)).cpu().numpy()[:num_rows])
+            found_RK2[at] = torch.as_tensor(draws.found(losses, np.minimum(at, num_rows - 1), step_of.mask_id))
+    found = world.sum(found_RK2.to(world.device)).cpu().numpy()[:num_rows]
+    return Bound.of(draws, found, num_bins=chosen.ratios)
 
 
 @contextlib.contextmanager
@@ -149,8 +150,8 @@ def _evaluated(step_of: Step, averaged: Averaged | None) -> Iterator[None]:
 
 
 def _as_metrics(bound: Bound) -> Line:
-    by_ratio = [round(float(each), 6) for each in bound.loss_K]
-    return {"bound": bound.nats, "bound error": bound.standard_error, "loss by ratio": by_ratio}
+    by_ratio = [round(float(each), 6) for each in bound.curve.loss_B]
+    return {"bound": bound.mean.value, "bound error": bound.mean.standard_error, "loss by ratio": by_ratio}
 
 
 @dataclass

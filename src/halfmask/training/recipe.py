@@ -100,7 +100,7 @@ class StepRecipe:
 class EvaluateRecipe:
     every: int = 0  # steps; 0: at the end alone
     rows: int = 64  # of the validation split
-    ratios: int = 8  # strata of [0, 1] for every row
+    ratios: int = 8  # draws of every row, and bins of the loss by ratio
 
 
 @dataclass(frozen=True)
