@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -247,3 +249,15 @@ def test_lm_evals_command_line(run: Path, local: Path, capsys: pytest.CaptureFix
     assert json.loads(path.read_text())["results"]["arc_easy"]["acc,none"] == by_api
     assert main(["lm-eval"]) == 2
     assert "needs one of its words" in capsys.readouterr().err
+
+
+def test_two_processes_share_the_documents(run: Path, local: Path) -> None:
+    alone = tasks(run, local, "arc_easy", limit=9)["arc_easy", "acc"]
+    program = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "--", "halfmask"]
+    words = ["eval", "tasks", str(run), "--tasks", "arc_easy", "--local", str(local), "--limit", "9", "--draws", "4"]
+    done = subprocess.run(
+        [sys.executable, *program, *words, "--device", "cpu", "--json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (both, *_) = json.loads(done.stdout)["rows"]  # of the first process, and no other
+    assert both["questions"] == 9 and both["value"] == alone["value"]

@@ -6,6 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from halfmask.cli.command import Command
+from halfmask.cli.eval_questions import COMMANDS as QUESTIONS
+from halfmask.cli.models import RUN, add_models, open_model_of
 from halfmask.cli.output import add_output, check_plot, progress_bar, show
 from halfmask.errors import UsageError
 
@@ -17,14 +19,6 @@ if TYPE_CHECKING:
     from halfmask.masking.corrupt import Batch
     from halfmask.models.load import Loaded
     from halfmask.theory.mixture import Weights
-
-MODEL = "the folder of a run, one of its checkpoints, a Hugging Face folder or hub:NAME, or a LoRA adapter"
-
-
-def add_models(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
-    parser.add_argument("models", nargs=nargs, metavar="MODEL", help=MODEL)
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="(default: cuda where there is one)")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), help="of the weights (default: as they were saved)")
 
 
 def add_text(parser: argparse.ArgumentParser, rows: int = 128) -> None:
@@ -100,7 +94,7 @@ def _measured(
     if arguments.bins < 1:
         raise UsageError("the ratio needs 1 bin or more", got=arguments.bins, fix="give for example --bins 10")
     with progress_bar("opening") as advance:
-        models = [_open(name, arguments) for name in names]
+        models = [open_model_of(name, arguments) for name in names]
         held_out, rows, settings = _rows(arguments, models, advance)
         settings |= {"draws": arguments.draws, "bins": arguments.bins}
         bounds = [
@@ -110,15 +104,6 @@ def _measured(
             for model in models
         ]
     return models, bounds, held_out, settings
-
-
-def _open(name: str, arguments: argparse.Namespace) -> Loaded:
-    import torch
-
-    from halfmask.models.load import open_model
-
-    dtype = {None: None, "fp32": torch.float32, "bf16": torch.bfloat16}[arguments.precision]
-    return open_model(name, device=arguments.device, dtype=dtype)
 
 
 def _rows(
@@ -172,59 +157,10 @@ def run_exact(arguments: argparse.Namespace) -> None:
         raise UsageError("two orders or more are needed", got=arguments.orders, fix="give for example --orders 256")
     all_sets(arguments.length)  # complains of long rows before the work
     with progress_bar("opening") as advance:
-        model = _open(arguments.models, arguments)
+        model = open_model_of(arguments.models, arguments)
         _, rows, settings = _rows(arguments, [model], advance)
         record = tables.exact(model, rows, num_orders=arguments.orders, num_draws=arguments.draws, settings=settings)
     show(record, arguments)
-
-
-def configure_likelihood(parser: argparse.ArgumentParser) -> None:
-    add_models(parser)
-    parser.add_argument("--prompt", default="", help="what comes before each option")
-    parser.add_argument(
-        "--option", nargs="+", default=[], metavar="TEXT", help="what may follow, with its first space"
-    )
-    parser.add_argument(
-        "--file", metavar="FILE", help='JSON Lines instead, such as {"prompt": "…", "options": ["…", "…"], "gold": 0}'
-    )
-    parser.add_argument("--draws", type=int, default=128, help="of every option; with fewer sets, all are tried")
-    parser.add_argument("--guidance", type=float, default=0.0, help="classifier-free, LLaDA's scale")
-    parser.add_argument(
-        "--stop", choices=("never", "decided"), default="never", help="no more draws once the best option is known"
-    )
-    parser.add_argument("--seed", type=int, default=2026, help="of the noise, the same for all options of a question")
-    add_output(parser, plot=False)
-
-
-def run_likelihood(arguments: argparse.Namespace) -> None:
-    from halfmask.evaluation import tables
-    from halfmask.evaluation.likelihood import Likelihood
-    from halfmask.evaluation.questions import as_question, read_questions
-
-    if bool(arguments.option) == bool(arguments.file):
-        raise UsageError(
-            "options are given with --option or in a file",
-            got="both" if arguments.file else "neither",
-            fix='give for example --prompt "2 + 2 =" --option " 4" " 5"',
-        )
-    asked = (
-        read_questions(arguments.file)
-        if arguments.file
-        else [{"prompt": arguments.prompt, "options": arguments.option}]
-    )
-    with progress_bar("opening") as advance:
-        how = Likelihood(
-            _open(arguments.models, arguments),
-            num_draws=arguments.draws,
-            guidance=arguments.guidance,
-            stop=arguments.stop,
-            seed=arguments.seed,
-        )
-        questions = [as_question(each, how.model.vocabulary, key) for key, each in enumerate(asked)]
-        answers = how.ask(questions, advance)
-    settings = {key: getattr(arguments, key) for key in ("models", "draws", "guidance", "stop", "seed")}
-    sizes = [[len(option) for option in question.options] for question in questions]
-    show(tables.likelihood(asked, answers, sizes, settings), arguments)
 
 
 def configure_signal(parser: argparse.ArgumentParser) -> None:
@@ -245,7 +181,7 @@ def run_signal(arguments: argparse.Namespace) -> None:
     check_plot(arguments)
     weights, source = _weights(arguments.profile)
     with progress_bar("opening") as advance:
-        model = _open(arguments.models, arguments)
+        model = open_model_of(arguments.models, arguments)
         _, rows, settings = _rows(arguments, [model], advance)
         settings |= {"bins": arguments.bins, "micro rows": arguments.micro_rows}
         found = gradient_signal(
@@ -268,57 +204,6 @@ def _weights(profile: str | None) -> tuple[Weights, str]:
 
     return NGramProfile.load(profile).weights("occurrences"), profile
 
-
-def configure_tasks(parser: argparse.ArgumentParser) -> None:
-    add_models(parser)
-    parser.add_argument(
-        "--tasks",
-        nargs="+",
-        required=True,
-        metavar="TASK",
-        help="of lm-eval, and paper-pretraining, paper-knowledge, paper-reasoning",
-    )
-    parser.add_argument(
-        "--local", metavar="FOLDER", help="of plain files in place of the Hub: arc, hellaswag, gsm8k, mmlu, gpqa, math"
-    )
-    parser.add_argument("--limit", type=float, metavar="N", help="questions of each task, or a share below 1")
-    parser.add_argument("--shots", type=int, metavar="N", help="examples in the prompt (default: the task's)")
-    parser.add_argument("--draws", type=int, default=128, help="of every option; with fewer sets, all are tried")
-    parser.add_argument("--guidance", type=float, default=0.0, help="classifier-free, LLaDA's scale")
-    parser.add_argument(
-        "--stop", choices=("never", "decided"), default="never", help="no more draws once the best option is known"
-    )
-    parser.add_argument("--seed", type=int, default=2026, help="of the noise, the same for all options of a question")
-    parser.add_argument("--cache", metavar="FILE", help="keep answers here, and take those that are there")
-    add_output(parser, plot=False)
-
-
-def run_tasks(arguments: argparse.Namespace) -> None:
-    from pathlib import Path
-
-    from halfmask.evaluation.harness.tasks import TaskRun
-
-    record = TaskRun(
-        tasks=tuple(arguments.tasks),
-        model={
-            "path": arguments.models,
-            **{key: getattr(arguments, key) for key in ("draws", "guidance", "stop", "seed", "precision", "device")},
-        },
-        local=Path(arguments.local) if arguments.local else None,
-        limit=arguments.limit,
-        num_fewshot=arguments.shots,
-        cache=arguments.cache,
-    ).run()
-    if record is not None:
-        show(record, arguments)
-
-
-# A model to measure: every example stands by itself.
-RUN = (
-    "seq 3000 > numbers.txt && halfmask prepare numbers.txt --documents line --tokens bytes --out data && "
-    "echo 'data: {folder: data, length: 32}' > recipe.yaml && "
-    "halfmask train recipe.yaml steps=2 step.rows=4 --out run && "
-)
 
 COMMANDS = [
     Command(
@@ -356,28 +241,11 @@ COMMANDS = [
         (RUN + "halfmask eval exact run --rows 2 --length 6 --orders 32 --draws 64",),
     ),
     Command(
-        "eval likelihood",
-        "how likely options are after a prompt",
-        configure_likelihood,
-        run_likelihood,
-        (RUN + "halfmask eval likelihood run --prompt '41\n4' --option '2' '1' '2\n43'",),
-    ),
-    Command(
         "eval signal",
         "which ratios still teach a model: the gradient's signal-to-noise beside Signal(t)",
         configure_signal,
         run_signal,
         (RUN + "halfmask eval signal run --rows 16 --bins 4 --plot signal.svg",),
     ),
-    Command(
-        "eval tasks",
-        "benchmarks of lm-evaluation-harness, and the paper's groups of them",
-        configure_tasks,
-        run_tasks,
-        (
-            RUN + "mkdir -p local/arc && "
-            """echo '{"query": "1 + 1 =", "choices": ["2", "3"], "gold": 0}' > local/arc/arc_easy.jsonl && """
-            "halfmask eval tasks run --tasks arc_easy --local local",
-        ),
-    ),
+    *QUESTIONS,
 ]

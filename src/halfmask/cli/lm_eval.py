@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from halfmask.cli.command import Command
-from halfmask.cli.eval import RUN
+from halfmask.cli.models import RUN
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

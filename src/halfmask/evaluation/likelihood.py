@@ -30,7 +30,7 @@ from halfmask.noise import Noise
 
 Stop = Literal["never", "decided"]
 Progress = Callable[[int, int, str], None]
-GROUP = 16  # draws with stratified counts, their sets side by side
+GROUP = 16  # draws at most, with stratified counts and their sets side by side
 CONFIDENCE = 0.999  # at which a ranking is decided
 QUESTIONS_AT_ONCE = 256
 
@@ -95,7 +95,8 @@ class Likelihood:
 
     def _rounds(self) -> list[list[tuple[int, int]]]:
         """Groups as (number, draws): all in one round, or one in each where it may be enough."""
-        groups = [(at, min(GROUP, self.num_draws - at * GROUP)) for at in range(-(-self.num_draws // GROUP))]
+        num = -(-self.num_draws // GROUP)
+        groups = [(at, self.num_draws // num + (at < self.num_draws % num)) for at in range(num)]
         return [[group] for group in groups] if self.stop == "decided" else [groups]
 
     def _draw(self, options: Sequence[_Option], groups: Sequence[tuple[int, int]]) -> None:
