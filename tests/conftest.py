@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the tests already run on every core, one each
 
 import pytest
 from hypothesis import settings
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
 
 settings.register_profile("halfmask", deadline=None)  # other work on the machine is no failure
 settings.load_profile("halfmask")
