@@ -89,21 +89,22 @@ def require_lm_eval() -> Any:
 def _quiet() -> Iterator[None]:
     """lm-eval and datasets report every step, and lm-eval asks git about the working directory: errors are enough."""
     import datasets
+    import lm_eval.api.task
     import lm_eval.evaluator
 
-    loggers = [logging.getLogger(name) for name in ("lm_eval", "datasets")]
-    before, commit_of = [each.level for each in loggers], lm_eval.evaluator.get_git_commit_hash
-    for each in loggers:
-        each.setLevel(logging.ERROR)
-    datasets.disable_progress_bars()
-    lm_eval.evaluator.get_git_commit_hash = lambda: None
-    try:
+    with contextlib.ExitStack() as stack:
+        for name in ("lm_eval", "datasets"):
+            stack.callback(logging.getLogger(name).setLevel, logging.getLogger(name).level)
+            logging.getLogger(name).setLevel(logging.ERROR)
+        stack.callback(datasets.enable_progress_bars)
+        datasets.disable_progress_bars()
+        for module, name, silent in (
+            (lm_eval.evaluator, "get_git_commit_hash", lambda: None),
+            (lm_eval.api.task, "tqdm", lambda each, **options: each),
+        ):
+            stack.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, silent)
         yield
-    finally:
-        lm_eval.evaluator.get_git_commit_hash = commit_of
-        datasets.enable_progress_bars()
-        for each, level in zip(loggers, before, strict=True):
-            each.setLevel(level)
 
 
 @contextlib.contextmanager
