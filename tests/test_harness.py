@@ -20,6 +20,9 @@ from lm_eval.api.instance import Instance
 
 from halfmask.cli.main import main
 from halfmask.data.vocabulary import open_vocabulary
+from halfmask.decoding.canvas import Canvas
+from halfmask.decoding.decode import Decoder, decode
+from halfmask.decoding.strategy import Strategy
 from halfmask.errors import DataError, HalfmaskError, UsageError
 from halfmask.evaluation.harness import model as harness
 from halfmask.evaluation.harness.local import MIRRORS, stand_in
@@ -173,17 +176,23 @@ def test_rolling_is_the_bound_of_the_whole_text(lm: HalfmaskLM) -> None:
     assert -120 * 7 < found < parts[0] < -64 * 4
 
 
-def test_generation_says_what_it_needs_and_knows_the_rest(
-    lm: HalfmaskLM, run: Path, local: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def request(**settings: Any) -> Instance:
-        return Instance("generate_until", {}, ("Question:", settings), 0)
+def generation(prompt: str = "Question:", **settings: Any) -> Instance:
+    return Instance("generate_until", {}, (prompt, settings), 0)
 
-    with pytest.raises(HalfmaskError, match="generation requests need decoding"):
-        lm.generate_until([request(until=["\n"])])
-    for task in ("gsm8k", "minerva_math_counting_and_prob"):  # up to there they run
-        with pytest.raises(HalfmaskError, match="generation requests need decoding"):
+
+def test_generation_is_decoding(lm: HalfmaskLM, run: Path, local: Path) -> None:
+    some = [generation(prompt, until=[], max_gen_toks=16) for prompt in ("Question:", "mask token")]
+    model = lm.how.model
+    prompts = [model.vocabulary.encode([each.args[0]]).astype(np.int64) for each in some]
+    canvases = [Canvas.continuation(prompt, 16) for prompt in prompts]
+    filled = [decode(Decoder.of(model), [canvas], Strategy(steps=16))[0].written for canvas in canvases]
+    assert lm.generate_until(some) == [model.vocabulary.decode(ids) for ids in filled]
+    for task in ("gsm8k", "minerva_math_counting_and_prob"):  # they run up to what this model can hold
+        with pytest.raises(HalfmaskError, match="at most 64 tokens, got 512 with the holes"):
             tasks(run, local, task, limit=1)
+
+
+def test_generation_knows_settings_and_stops(lm: HalfmaskLM, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
 
     def fill_in(model: object, prompts: list[np.ndarray], **settings: Any) -> list[np.ndarray]:
@@ -191,7 +200,7 @@ def test_generation_says_what_it_needs_and_knows_the_rest(
         return [np.array([*b" 42. So\nQuestion:", 256, *b"more"]) for _ in prompts]
 
     monkeypatch.setattr(harness, "fill_in", fill_in)
-    asked = [request(until=["\nQ"]), request(until="So", max_gen_toks=32), request(until=[])]
+    asked = [generation(until=["\nQ"]), generation(until="So", max_gen_toks=32), generation(until=[])]
     assert lm.generate_until(asked) == [" 42. So", " 42. ", " 42. So\nQuestion:"]
     assert seen == [
         {"num_tokens": 512, "steps": 512, "temperature": 0.0, "prompts": 2},
