@@ -64,7 +64,7 @@ def run_bound(arguments: argparse.Namespace) -> None:
     first = records[0]
     for record in records[1:]:
         first.rows.extend(record.rows)
-        for key in ("names", "loss", "error"):
+        for key in ("names", "laws", "loss", "error"):
             first.extra[key].extend(record.extra[key])
     show(first, arguments)
 

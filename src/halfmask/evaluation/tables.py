@@ -49,7 +49,7 @@ def bound(models: Sequence[Loaded], bounds: Sequence[Bound], held_out: HeldOut, 
         settings=settings,
         rows=rows,
         notes=[ERRORS, "All are upper bounds: of the negative log-likelihood, and of the perplexity."],
-        extra=_curves([model.name for model in models], bounds),
+        extra=_curves(models, bounds),
     )
 
 
@@ -73,15 +73,16 @@ def ratios(models: Sequence[Loaded], bounds: Sequence[Bound], held_out: HeldOut,
         settings=settings,
         rows=rows,
         notes=["The last row is the bound: the mean over all ratios.", ERRORS],
-        extra=_curves(names, bounds),
+        extra=_curves(models, bounds),
     )
 
 
-def _curves(names: Sequence[str], bounds: Sequence[Bound]) -> dict[str, Any]:
+def _curves(models: Sequence[Loaded], bounds: Sequence[Bound]) -> dict[str, Any]:
     curves = [each.curve for each in bounds]
     return {
         "ratio": curves[0].ratio_B,
-        "names": _distinct(names),
+        "names": _distinct([model.name for model in models]),
+        "laws": [model.card.get("law") for model in models],
         "loss": [curve.loss_B for curve in curves],
         "error": [curve.error_B for curve in curves],
     }
@@ -125,7 +126,7 @@ def compare(models: Sequence[Loaded], bounds: Sequence[Bound], held_out: HeldOut
             f"Rows that decide: as many, of {settings['draws']} draws each, give a difference of this size a 95 % "
             "interval without 0; draws that decide: of each of these rows, were they all the text that counts.",
         ],
-        extra={"baseline": names[0], **_curves(names[1:], differences)},
+        extra={"baseline": names[0], **_curves(models[1:], differences)},
     )
 
 

@@ -37,8 +37,10 @@ def compare_figure(record: Record) -> Figure:
 
 def _curves(axes: Axes, record: Record) -> None:
     extra = record.extra
-    for i, (name, loss, error) in enumerate(zip(extra["names"], extra["loss"], extra["error"], strict=True)):
-        _band(axes, extra["ratio"], loss, error, label=name, i=i)
+    for i, name in enumerate(extra["names"]):
+        law = extra["laws"][i]
+        label = name if law is None else f"{name}, law {law}"
+        _band(axes, extra["ratio"], extra["loss"][i], extra["error"][i], label=label, i=i)
     axes.set_xlim(0, 1)
     axes.legend(fontsize=8)
 
@@ -60,6 +62,7 @@ def signal_figure(record: Record) -> Figure:
     top = max(extra["snr"]) / max(extra["curve"])
     left.plot(extra["curve ratio"], [top * each for each in extra["curve"]], label="Signal(t), scaled", **series(1))
     left.axvline(extra["t*"], color=series(1)["color"], linewidth=0.8)
+    left.annotate(f"t* = {extra['t*']:.3f}", (extra["t*"], 0), xytext=(5, 4), textcoords="offset points", fontsize=8)
     left.set(
         title="Which ratios still teach this model?", xlabel="mask ratio t", ylabel="|E g|² / E|g − E g|² of a row"
     )
