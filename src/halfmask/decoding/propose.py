@@ -21,7 +21,7 @@ from halfmask.decoding.commit import Score, Scores
 from halfmask.models.denoiser import Denoiser, head
 
 CHUNK_BYTES = {"cpu": 1 << 22, "cuda": 1 << 28}  # of float32 logits at a time
-TILE = 16  # rows of a matrix product: libraries sum fewer rows in another order (benchmarks/decode.py --invariance)
+TILE = 16  # rows of a matrix product: libraries sum fewer rows in another order; see LOG.md
 
 
 @dataclass(frozen=True)
